@@ -1,0 +1,128 @@
+"""What goes back to the client: frames of a stream, or one body."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from demo.vllm.ask import Ask, Kind
+from demo.vllm.request import FinishReason, Output
+from demo.vllm.tokens import decode, fold
+
+Json = dict[str, object]
+
+DONE = b"data: [DONE]\n\n"
+EMBEDDING_SIZE = 8
+
+
+def compact(value: object) -> bytes:
+    """JSON as vLLM writes it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def frame(value: object) -> bytes:
+    """One server-sent event."""
+    return b"data: " + compact(value) + b"\n\n"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The answer to one ask; ``created`` is wall clock seconds."""
+
+    ask: Ask
+    id: str
+    created: int
+
+    def frames(self, output: Output, completion_tokens: int) -> Iterator[bytes]:
+        """What one output adds to a stream; ``completion_tokens`` includes it."""
+        if output.token is None:
+            return
+        if completion_tokens == 1 and self.ask.kind is Kind.CHAT:
+            yield self._opening()
+        ids = [output.token]
+        choice = self._choice(ids, output.finish)
+        if self.ask.kind is Kind.CHAT:
+            choice["delta"] = {"content": _text(ids, output.finish)}
+        else:
+            choice["text"] = _text(ids, output.finish)
+            if completion_tokens == 1 and self.ask.return_token_ids:
+                choice["prompt_token_ids"] = list(self.ask.prompt)
+        usage = self._usage(completion_tokens) if self.ask.continuous_usage else None
+        yield self._frame([choice], usage)
+
+    def closing(self, completion_tokens: int) -> Iterator[bytes]:
+        """The end of a stream that is complete."""
+        if self.ask.include_usage:
+            yield self._frame([], self._usage(completion_tokens))
+        yield DONE
+
+    def whole(self, outputs: Sequence[Output]) -> Json:
+        """All of a generation at once."""
+        ids = [output.token for output in outputs if output.token is not None]
+        choice = self._choice(ids, outputs[-1].finish)
+        text = _text(ids, outputs[-1].finish)
+        chat = self.ask.kind is Kind.CHAT
+        body = self._envelope("chat.completion" if chat else "text_completion")
+        if chat:
+            choice["message"] = {"role": "assistant", "content": text}
+        else:
+            choice["text"] = text
+        if self.ask.return_token_ids:
+            (body if chat else choice)["prompt_token_ids"] = list(self.ask.prompt)
+        return body | {"choices": [choice], "usage": self._usage(len(ids))}
+
+    def embeddings(self) -> Json:
+        """A vector per prompt; it depends on the prompt only."""
+        tokens = sum(map(len, self.ask.prompts))
+        return self._envelope("list") | {
+            "data": [
+                {"index": index, "object": "embedding", "embedding": _vector(prompt)}
+                for index, prompt in enumerate(self.ask.prompts)
+            ],
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens, "completion_tokens": 0},
+        }
+
+    def _opening(self) -> bytes:
+        delta = {"role": "assistant", "content": ""}
+        choice: Json = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}
+        usage = self._usage(0) if self.ask.continuous_usage else None
+        extra: Json = {}
+        if self.ask.return_token_ids:
+            extra["prompt_token_ids"] = list(self.ask.prompt)
+        return self._frame([choice], usage, extra)
+
+    def _choice(self, ids: list[int], finish: FinishReason | None) -> Json:
+        # The id that ended it, and only where an id did.
+        stop = ids[-1] if finish is FinishReason.STOP else None
+        return {
+            "index": 0,
+            "logprobs": None,
+            "finish_reason": finish,
+            "stop_reason": stop,
+            "token_ids": ids if self.ask.return_token_ids else None,
+        }
+
+    def _frame(self, choices: list[Json], usage: Json | None, extra: Json | None = None) -> bytes:
+        chat = self.ask.kind is Kind.CHAT
+        envelope = self._envelope("chat.completion.chunk" if chat else "text_completion")
+        return frame(envelope | {"choices": choices, "usage": usage} | (extra or {}))
+
+    def _envelope(self, kind: str) -> Json:
+        return {"id": self.id, "object": kind, "created": self.created, "model": self.ask.model}
+
+    def _usage(self, completion_tokens: int) -> Json:
+        prompt_tokens = len(self.ask.prompt)
+        return {
+            "prompt_tokens": prompt_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+            "completion_tokens": completion_tokens,
+        }
+
+
+def _text(ids: list[int], finish: FinishReason | None) -> str:
+    """The text of these ids without the one that was asked to end it, as vLLM leaves it out."""
+    return decode(ids[:-1] if finish is FinishReason.STOP else ids)
+
+
+def _vector(prompt: tuple[int, ...]) -> list[float]:
+    digests = (fold((index,), fold(prompt)) for index in range(EMBEDDING_SIZE))
+    return [(digest >> 40) / (1 << 24) for digest in digests]

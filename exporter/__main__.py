@@ -1,0 +1,105 @@
+"""vllm-exporter: watches the backends of fleet.yml and serves what it makes of them."""
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from waitress.server import create_server
+
+from exporter import poller
+from exporter.collector import FleetCollector, registry
+from exporter.memory import Memory
+from exporter.web import create_app
+from fleet import __version__
+from fleet.listen import Listen, listen_address
+from fleet.settings import Settings, SettingsError, load
+
+CANNOT_LISTEN = 1
+BAD_SETTINGS = 2
+
+log = logging.getLogger("exporter")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM or SIGINT. Returns 0, 1 if it cannot listen, 2 if the settings are bad."""
+    args = _parser().parse_args(argv)
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="time=%(asctime)s level=%(levelname)s %(message)s",
+    )
+    try:
+        settings = load(args.config_file)
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return BAD_SETTINGS
+    if args.config_check:
+        print(f"{args.config_file}: {len(settings.backends)} backends, valid")
+        return 0
+    return _serve(settings, args.listen)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vllm-exporter",
+        description="Reads vLLM backends at a fixed interval and publishes their state as metrics.",
+    )
+    parser.add_argument(
+        "--config.file",
+        dest="config_file",
+        type=Path,
+        default=Path("fleet.yml"),
+        metavar="FILE",
+        help="the fleet's settings (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--config.check",
+        dest="config_check",
+        action="store_true",
+        help="check the settings, say what is wrong with them, and exit",
+    )
+    parser.add_argument(
+        "--web.listen-address",
+        dest="listen",
+        type=listen_address,
+        default=listen_address("0.0.0.0:9109"),
+        metavar="HOST:PORT",
+        help="where to serve /metrics and the pages (default: 0.0.0.0:9109)",
+    )
+    parser.add_argument("--version", action="version", version=f"vllm-exporter {__version__}")
+    return parser
+
+
+def _serve(settings: Settings, listen: Listen) -> int:
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    memory = Memory()
+    configured = len(settings.backends)
+    pollers: list[threading.Thread] = []
+    collector = FleetCollector(memory, settings.exporter, configured)
+    app = create_app(memory, registry(collector), configured, pollers)
+    try:
+        server = create_server(app, host=listen.host, port=listen.port, threads=4)
+    except OSError as error:
+        print(f"--web.listen-address: {listen}: {error.strerror}", file=sys.stderr)
+        return CANNOT_LISTEN
+    web = threading.Thread(target=server.run, name="web", daemon=True)
+    web.start()
+    pollers += poller.start(settings.backends, settings.exporter, memory, stop)
+    log.info("event=started listen=%s backends=%d", listen, configured)
+    stop.wait()
+    log.info("event=stopping")
+    server.close()
+    web.join(timeout=2.0)
+    for thread in pollers:
+        thread.join(timeout=settings.exporter.timeout + 1.0)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""When and how an idle engine is sent the short request: never one that has anything else to do."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fleet.answer import Answer, ask
+from fleet.backend import Backend, Kind
+from fleet.engine import EngineHistory
+from fleet.fetch import Fetcher
+from fleet.history import History
+
+
+@dataclass(frozen=True)
+class Heard:
+    """The end of a short request: of which engine, when (monotonic seconds), and what came."""
+
+    engine: str
+    at: float
+    answer: Answer
+
+
+def engines_to_ask(
+    history: History, backend: Backend, now: float, every: float | None
+) -> list[str]:
+    """The engines that are due for a short request: idle, by the look just taken.
+
+    Idle is: nothing running, nothing waiting, and nothing moved since the look before. A new
+    process is asked as soon as it is idle; after that at most once in ``every`` seconds.
+    """
+    cannot_be_asked = (
+        every is None
+        or backend.kind is not Kind.VLLM
+        or history.failure is not None
+        or history.dead
+        or history.behind_proxy
+    )
+    if cannot_be_asked:
+        return []
+    return [name for name, engine in history.engines.items() if _is_due(engine, now, every or 0.0)]
+
+
+def _is_due(engine: EngineHistory, now: float, every: float) -> bool:
+    idle = (
+        engine.progress is not None
+        and not engine.progress.sign_of_life
+        and not engine.anything_pending
+        and engine.reading.pending_is_readable
+        and engine.reading.awake is not False
+    )
+    in_flight = engine.asked is not None and engine.asked.in_flight
+    recent = engine.last_asked is not None and now - engine.last_asked < every
+    return idle and not in_flight and not recent
+
+
+class Asking:
+    """Sends short requests of one backend, each in a thread of its own, and collects their ends.
+
+    A frozen engine never answers, so a poller cannot wait for one.
+    """
+
+    def __init__(
+        self, backend: Backend, fetchers: Callable[[], Fetcher], *, patience: float
+    ) -> None:
+        """``patience``: seconds after which a request counts as unanswered and is given up."""
+        self._backend = backend
+        self._fetchers = fetchers
+        self._patience = patience
+        self._ended: queue.SimpleQueue[Heard] = queue.SimpleQueue()
+
+    def send(self, engine: str, *, several: bool) -> None:
+        """Ask one engine; with ``several`` engines the request names it."""
+        threading.Thread(
+            target=self._ask,
+            args=(engine, several),
+            name=f"ask-{self._backend.name}-{engine}",
+            daemon=True,
+        ).start()
+
+    def ended(self) -> list[Heard]:
+        """The requests that have ended since the last call."""
+        heard = []
+        while not self._ended.empty():
+            heard.append(self._ended.get())
+        return heard
+
+    def _ask(self, engine: str, several: bool) -> None:  # noqa: FBT001 -- a thread's target
+        fetcher = self._fetchers()
+        try:
+            answer = ask(fetcher, engine if several else None, timeout=self._patience)
+        finally:
+            fetcher.close()
+        self._ended.put(Heard(engine, time.monotonic(), answer))

@@ -1,0 +1,76 @@
+"""Hands the families to Prometheus' client, one scrape at a time."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from exporter.families import COLLECT_ERRORS, FAMILIES, Family, Scrape
+from exporter.memory import Memory
+from fleet.settings import ExporterSettings
+
+log = logging.getLogger(__name__)
+
+
+class FleetCollector(Collector):
+    """Builds every family anew for each scrape. A family that fails is left out and counted.
+
+    Series of a backend vanish when its last poll is older than two intervals and a read, so that
+    nothing stale is ever judged; the rules see the gap.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        settings: ExporterSettings,
+        configured: int,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        families: Sequence[Family] = FAMILIES,
+    ) -> None:
+        self._memory = memory
+        self._settings = settings
+        self._configured = configured
+        self._monotonic = monotonic
+        self._families = families
+        self._lock = threading.Lock()
+        self._errors = dict.fromkeys((family.name for family in families), 0)
+
+    def describe(self) -> list[Metric]:
+        """Nothing: registering must not poll."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """All families as they stand now."""
+        now = self._monotonic()
+        intervals = 2 * self._settings.interval + self._settings.timeout
+        young = [s for s in self._memory.snapshots() if now - s.polled_at <= intervals]
+        scrape = Scrape(young, now, intervals, self._configured)
+        for family in self._families:
+            try:
+                metric = family.metric(scrape)
+            except Exception:
+                log.exception("event=collect_failed family=%s", family.name)
+                with self._lock:
+                    self._errors[family.name] += 1
+            else:
+                yield metric
+        errors = CounterMetricFamily(
+            COLLECT_ERRORS,
+            "Scrapes in which a family could not be built and was left out.",
+            labels=("family",),
+        )
+        for name, count in self._errors.items():
+            errors.add_metric((name,), count)
+        yield errors
+
+
+def registry(collector: FleetCollector) -> CollectorRegistry:
+    """A registry of our own, with this collector and nothing global in it."""
+    own = CollectorRegistry()
+    own.register(collector)
+    return own

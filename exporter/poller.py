@@ -1,0 +1,167 @@
+"""Looks at one backend at a fixed interval, whoever scrapes us and whatever other backends do."""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from exporter.asking import Asking, engines_to_ask
+from exporter.memory import OK, READ_RESULTS, Memory, Snapshot
+from fleet.answer import MODELS, Result
+from fleet.backend import Backend, Kind
+from fleet.fetch import Failure, Fetcher, Page, Trouble
+from fleet.history import History, Look, after, asking, heard
+from fleet.judgement import WAITS_OF_PROOF, judge
+from fleet.reading import Reading
+from fleet.settings import ExporterSettings
+
+METRICS = "/metrics"
+HEALTH = "/health"
+SERVICE_UNAVAILABLE = 503
+
+log = logging.getLogger(__name__)
+
+
+class Poller:
+    """One backend's poll loop. A backend that hangs, drips or floods holds up only its own."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        settings: ExporterSettings,
+        memory: Memory,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._backend = backend
+        self._settings = settings
+        self._memory = memory
+        self._monotonic = monotonic
+        self._wall = wall
+        self._fetcher = Fetcher(backend, "exporter")
+        # Open past the moment of proof, so that the verdict falls while the request still waits.
+        patience = (WAITS_OF_PROOF + 1) * backend.wait
+        self._asking = Asking(backend, lambda: Fetcher(backend, "exporter"), patience=patience)
+        self._history = History()
+        self._last: Snapshot | None = None
+        self._reads: dict[str, int] = dict.fromkeys(READ_RESULTS, 0)
+        self._answers: dict[Result, int] = dict.fromkeys(Result, 0)
+
+    def run(self, stop: threading.Event, *, first_after: float) -> None:
+        """Poll until ``stop`` is set, first after ``first_after`` seconds, then at the interval.
+
+        Polls keep to the grid of the first one; one that is missed is left out, not made up for.
+        """
+        due = self._monotonic() + first_after
+        while not stop.wait(max(0.0, due - self._monotonic())):
+            began = self._monotonic()
+            try:
+                self.poll(late_seconds=began - due)
+            except Exception:
+                # A bug in one look must not end the watch; the snapshot ages and says so.
+                log.exception("event=poll_failed backend=%s", self._backend.name)
+            missed = math.floor((self._monotonic() - due) / self._settings.interval)
+            due += self._settings.interval * (missed + 1)
+        self._fetcher.close()
+
+    def poll(self, *, late_seconds: float = 0.0) -> Snapshot:
+        """Look once, remember, judge, and ask an idle engine if that is due."""
+        self._hear()
+        look = self._look()
+        self._history = after(self._history, look, interval=self._settings.interval)
+        if self._says_nothing_moves():
+            dead = self._is_dead()
+            self._history = replace(self._history, dead=dead)
+        self._ask()
+        return self._remember(look, late_seconds)
+
+    def _hear(self) -> None:
+        for end in self._asking.ended():
+            self._history = heard(self._history, end.engine, end.answer, end.at)
+            self._answers[end.answer.result] += 1
+
+    def _look(self) -> Look:
+        began = self._monotonic()
+        is_proxy = self._backend.kind is Kind.PROXY
+        page = self._fetcher.get(MODELS if is_proxy else METRICS, timeout=self._settings.timeout)
+        ended = self._monotonic()
+        match page:
+            case Page(text=text):
+                return Look(began, ended, Reading() if is_proxy else Reading.from_page(text))
+            case Failure():
+                return Look(began, ended, page)
+
+    def _says_nothing_moves(self) -> bool:
+        """Whether /health is worth asking: a server whose engines move is left in peace."""
+        if self._backend.kind is Kind.PROXY:
+            return False
+        failure = self._history.failure
+        if failure is not None:
+            return failure.kind is Trouble.HTTP_ERROR
+        engines = self._history.engines.values()
+        return not any(engine.progress and engine.progress.sign_of_life for engine in engines)
+
+    def _is_dead(self) -> bool:
+        health = self._fetcher.get(HEALTH, timeout=self._settings.timeout)
+        return isinstance(health, Failure) and health.status == SERVICE_UNAVAILABLE
+
+    def _ask(self) -> None:
+        now = self._monotonic()
+        due = engines_to_ask(self._history, self._backend, now, self._settings.answer_every)
+        for engine in due:
+            self._history = asking(self._history, engine, now)
+            self._asking.send(engine, several=len(self._history.engines) > 1)
+
+    def _remember(self, look: Look, late_seconds: float) -> Snapshot:
+        judgement = judge(self._history, self._backend)
+        last = self._last
+        unchanged = last is not None and last.judgement.backend.state is judgement.backend.state
+        if not unchanged:
+            log.info(
+                'event=state backend=%s state=%s why="%s"',
+                self._backend.name,
+                judgement.backend.state,
+                judgement.backend.why,
+            )
+        self._reads[look.result.kind if isinstance(look.result, Failure) else OK] += 1
+        snapshot = Snapshot(
+            backend=self._backend,
+            history=self._history,
+            judgement=judgement,
+            polled_at=self._monotonic(),
+            since=last.since if last is not None and unchanged else look.ended,
+            since_wall=last.since_wall if last is not None and unchanged else self._wall(),
+            read_seconds=look.ended - look.began,
+            late_seconds=late_seconds,
+            reads=dict(self._reads),
+            answers=dict(self._answers),
+        )
+        self._last = snapshot
+        self._memory.put(snapshot)
+        return snapshot
+
+
+def start(
+    backends: tuple[Backend, ...],
+    settings: ExporterSettings,
+    memory: Memory,
+    stop: threading.Event,
+) -> list[threading.Thread]:
+    """Start one poller a backend, spread over the interval so that reads do not come in bursts."""
+    threads = []
+    for i, backend in enumerate(backends):
+        poller = Poller(backend, settings, memory)
+        first_after = settings.interval * i / len(backends)
+        thread = threading.Thread(
+            target=poller.run,
+            args=(stop,),
+            kwargs={"first_after": first_after},
+            name=f"poll-{backend.name}",
+            daemon=True,
+        )
+        thread.start()
+        threads.append(thread)
+    return threads

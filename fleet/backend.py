@@ -1,0 +1,41 @@
+"""One model server that lifeguard looks after."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class Kind(StrEnum):
+    """What answers at a backend's URL."""
+
+    VLLM = "vllm"
+    PROXY = "proxy"
+
+
+@dataclass(frozen=True)
+class Restart:
+    """How one backend is restarted: a program and its arguments, run without a shell.
+
+    ``timeout`` is in seconds, for the command alone; the model's loading comes after it.
+    """
+
+    command: tuple[str, ...]
+    timeout: float
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A model server: who it is, where it answers, and how patient one is with it.
+
+    ``name`` is the value of the ``backend`` label and the only thing an alert chooses a server by.
+    ``url`` has no trailing slash. ``wait`` and ``load_time`` are in seconds: silence of two waits
+    is proof of a hang, and ``load_time`` is how long a restarted server may take to answer again.
+    """
+
+    name: str
+    url: str
+    kind: Kind
+    wait: float
+    load_time: float
+    api_key_file: Path | None = None
+    restart: Restart | None = None

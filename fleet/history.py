@@ -1,0 +1,194 @@
+"""What is remembered of a backend from one look to the next, and nothing else.
+
+Invariants: a failed read adds no silence and takes none away; a restart, a page carried over, or
+blindness of more than five intervals sets it to 0; nothing is compared across two processes. All
+times are of the monotonic clock, in seconds, and are arguments: nothing here reads a clock.
+"""
+
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from fleet.answer import Answer
+from fleet.engine import EngineHistory, Interval, engine_after, first_seen
+from fleet.fetch import Failure, Trouble
+from fleet.progress import restarted
+from fleet.reading import Reading
+
+BLIND_AFTER_INTERVALS = 5
+REMEMBERED_START_TIMES = 8
+LOOKS_AFTER_A_FLIP = 20
+
+
+@dataclass(frozen=True)
+class Look:
+    """One poll of a backend: from ``began`` to ``ended``, a reading or why there is none."""
+
+    began: float
+    ended: float
+    result: Reading | Failure
+
+
+@dataclass(frozen=True)
+class History:
+    """What is remembered of one backend. An empty one is a start, also after our own restart.
+
+    ``dead``: /health answered 503 after the last look; it is asked only where nothing moved.
+    ``seen_at``: the end of the last good reading. ``outage``: since then a read failed otherwise
+    than by silence. ``restarted_at``: when the last restart was seen. ``looks_since_flip``: good
+    looks since an earlier process came back, None where that is long ago or never was.
+    """
+
+    reading: Reading | None = None
+    seen_at: float | None = None
+    engines: MappingProxyType[str, EngineHistory] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    dead: bool = False
+    failure: Failure | None = None
+    failing_since: float | None = None
+    failures: int = 0
+    outage: bool = False
+    carried_over: bool = False
+    restarts: int = 0
+    restarted_at: float | None = None
+    restart_reason: str = ""
+    start_times: tuple[float, ...] = ()
+    looks_since_flip: int | None = None
+
+    @property
+    def just_restarted(self) -> bool:
+        """Whether the last good look was the first at a new process."""
+        return self.restarted_at is not None and self.restarted_at == self.seen_at
+
+    @property
+    def behind_proxy(self) -> bool:
+        """Whether an earlier process came back lately: several answer at this address."""
+        return self.looks_since_flip is not None
+
+
+def after(history: History, look: Look, *, interval: float) -> History:
+    """The history with one more look in it. ``interval`` is the poll interval in seconds."""
+    if isinstance(look.result, Failure):
+        return _after_failure(history, look.result, look)
+    return replace(
+        _after_reading(history, look.result, look, interval),
+        reading=look.result,
+        seen_at=look.ended,
+        dead=False,
+        failure=None,
+        failing_since=None,
+        failures=0,
+        outage=False,
+    )
+
+
+def _after_failure(history: History, failure: Failure, look: Look) -> History:
+    return replace(
+        history,
+        failure=failure,
+        failing_since=look.began if history.failing_since is None else history.failing_since,
+        failures=history.failures + 1,
+        dead=False,
+        # A server that only did not answer in time has not been away.
+        outage=history.outage or failure.kind is not Trouble.TIMEOUT,
+    )
+
+
+def _after_reading(history: History, reading: Reading, look: Look, interval: float) -> History:
+    if history.reading is None:
+        return replace(history, engines=_fresh(reading, look), start_times=_start_times(reading))
+    reason = restarted(history.reading, reading)
+    if reason is not None:
+        return _after_restart(history, reading, look, reason)
+    engines = _engines_after(history, reading, look, interval)
+    moved = any(engine.progress and engine.progress.sign_of_life for engine in engines.values())
+    flip = history.looks_since_flip
+    return replace(
+        history,
+        engines=engines,
+        carried_over=not moved and _may_be_left_over(history, reading),
+        looks_since_flip=None if flip is None or flip + 1 >= LOOKS_AFTER_A_FLIP else flip + 1,
+    )
+
+
+def _may_be_left_over(history: History, reading: Reading) -> bool:
+    """Whether a process that was away may be showing its predecessor's page.
+
+    In multiprocess mode a new process does so until its first request, where the folder of metrics
+    was not wiped; no start time tells them apart there.
+    """
+    return history.carried_over or (history.outage and reading.start_time is None)
+
+
+def _engines_after(
+    history: History, reading: Reading, look: Look, interval: float
+) -> MappingProxyType[str, EngineHistory]:
+    previous = look.began if history.seen_at is None else history.seen_at
+    over = Interval(
+        previous=previous,
+        began=look.began,
+        ended=look.ended,
+        gap=history.failures > 0,
+        doubt=look.began - previous > BLIND_AFTER_INTERVALS * interval
+        or _may_be_left_over(history, reading)
+        or history.behind_proxy,
+    )
+    engines = {}
+    for name, new in reading.engines.items():
+        old = history.engines.get(name)
+        # Without a start time, a page on which nothing ever moved may be a predecessor's too.
+        trusted = reading.start_time is not None or (old is not None and old.proven_alive)
+        engines[name] = (
+            first_seen(new, look.ended)
+            if old is None
+            else engine_after(old, new, replace(over, doubt=over.doubt or not trusted))
+        )
+    return MappingProxyType(engines)
+
+
+def _after_restart(history: History, reading: Reading, look: Look, reason: str) -> History:
+    came_back = reading.start_time is not None and reading.start_time in history.start_times
+    fresh = _fresh(reading, look)
+    return replace(
+        history,
+        # How long silences last that heal by themselves is known of the server, not the process.
+        engines=MappingProxyType(
+            {
+                name: replace(engine, longest_quiet=history.engines[name].longest_quiet)
+                if name in history.engines
+                else engine
+                for name, engine in fresh.items()
+            }
+        ),
+        carried_over=False,
+        restarts=history.restarts + (0 if came_back else 1),
+        restarted_at=history.restarted_at if came_back else look.ended,
+        restart_reason=reason,
+        start_times=(*history.start_times, *_start_times(reading))[-REMEMBERED_START_TIMES:],
+        looks_since_flip=0 if came_back else history.looks_since_flip,
+    )
+
+
+def _start_times(reading: Reading) -> tuple[float, ...]:
+    return () if reading.start_time is None else (reading.start_time,)
+
+
+def _fresh(reading: Reading, look: Look) -> MappingProxyType[str, EngineHistory]:
+    return MappingProxyType(
+        {name: first_seen(new, look.ended) for name, new in reading.engines.items()}
+    )
+
+
+def asking(history: History, engine: str, at: float) -> History:
+    """The history once a short request to this engine has been sent at ``at``."""
+    return _with(history, engine, history.engines[engine].asking(at))
+
+
+def heard(history: History, engine: str, answer: Answer, at: float) -> History:
+    """The history once the short request ended at ``at``; for an engine that is gone, no change."""
+    old = history.engines.get(engine)
+    return history if old is None else _with(history, engine, old.heard(answer, at))
+
+
+def _with(history: History, name: str, engine: EngineHistory) -> History:
+    return replace(history, engines=MappingProxyType({**history.engines, name: engine}))
