@@ -85,8 +85,10 @@ def _serve(settings: Settings, listen: Listen) -> int:
     app = create_app(memory, registry(collector), configured, pollers)
     try:
         server = create_server(app, host=listen.host, port=listen.port, threads=4)
-    except OSError as error:
-        print(f"--web.listen-address: {listen}: {error.strerror}", file=sys.stderr)
+    except (OSError, ValueError) as error:
+        # waitress makes a ValueError of a host name that does not resolve.
+        why = error.strerror if isinstance(error, OSError) else "the host does not resolve"
+        print(f"--web.listen-address: {listen}: {why}", file=sys.stderr)
         return CANNOT_LISTEN
     web = threading.Thread(target=server.run, name="web", daemon=True)
     web.start()

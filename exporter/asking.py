@@ -1,16 +1,19 @@
 """When and how an idle engine is sent the short request: never one that has anything else to do."""
 
+import logging
 import queue
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fleet.answer import Answer, ask
+from fleet.answer import Answer, Result, ask
 from fleet.backend import Backend, Kind
 from fleet.engine import EngineHistory
 from fleet.fetch import Fetcher
 from fleet.history import History
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -58,38 +61,63 @@ def _is_due(engine: EngineHistory, now: float, every: float) -> bool:
 class Asking:
     """Sends short requests of one backend, each in a thread of its own, and collects their ends.
 
-    A frozen engine never answers, so a poller cannot wait for one.
+    A frozen engine never answers, so a poller cannot wait for one. Every request sent has exactly
+    one end, whatever happens: one that had none would be silence that nobody is to blame for.
     """
 
     def __init__(
-        self, backend: Backend, fetchers: Callable[[], Fetcher], *, patience: float
+        self,
+        backend: Backend,
+        fetchers: Callable[[], Fetcher],
+        *,
+        patience: float,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """``patience``: seconds after which a request counts as unanswered and is given up."""
         self._backend = backend
         self._fetchers = fetchers
         self._patience = patience
+        self._monotonic = monotonic
         self._ended: queue.SimpleQueue[Heard] = queue.SimpleQueue()
+        self._in_flight: set[str] = set()
+
+    def in_flight(self, engine: str) -> bool:
+        """Whether a request to this engine is open, or its end has not been collected."""
+        return engine in self._in_flight
 
     def send(self, engine: str, *, several: bool) -> None:
         """Ask one engine; with ``several`` engines the request names it."""
-        threading.Thread(
+        self._in_flight.add(engine)
+        thread = threading.Thread(
             target=self._ask,
             args=(engine, several),
             name=f"ask-{self._backend.name}-{engine}",
             daemon=True,
-        ).start()
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._end(engine, Answer(Result.ERROR, 0.0, f"not sent: {error}"))
 
     def ended(self) -> list[Heard]:
         """The requests that have ended since the last call."""
         heard = []
         while not self._ended.empty():
             heard.append(self._ended.get())
+        self._in_flight.difference_update(end.engine for end in heard)
         return heard
 
     def _ask(self, engine: str, several: bool) -> None:  # noqa: FBT001 -- a thread's target
-        fetcher = self._fetchers()
+        answer = Answer(Result.ERROR, 0.0, "the short request failed here, see the log")
         try:
-            answer = ask(fetcher, engine if several else None, timeout=self._patience)
-        finally:
-            fetcher.close()
-        self._ended.put(Heard(engine, time.monotonic(), answer))
+            fetcher = self._fetchers()
+            try:
+                answer = ask(fetcher, engine if several else None, timeout=self._patience)
+            finally:
+                fetcher.close()
+        except Exception:
+            log.exception("event=ask_failed backend=%s", self._backend.name)
+        self._end(engine, answer)
+
+    def _end(self, engine: str, answer: Answer) -> None:
+        self._ended.put(Heard(engine, self._monotonic(), answer))

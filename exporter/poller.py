@@ -1,5 +1,6 @@
 """Looks at one backend at a fixed interval, whoever scrapes us and whatever other backends do."""
 
+import json
 import logging
 import math
 import threading
@@ -44,7 +45,12 @@ class Poller:
         self._fetcher = Fetcher(backend, "exporter")
         # Open past the moment of proof, so that the verdict falls while the request still waits.
         patience = (WAITS_OF_PROOF + 1) * backend.wait
-        self._asking = Asking(backend, lambda: Fetcher(backend, "exporter"), patience=patience)
+        self._asking = Asking(
+            backend,
+            lambda: Fetcher(backend, "exporter"),
+            patience=patience,
+            monotonic=monotonic,
+        )
         self._history = History()
         self._last: Snapshot | None = None
         self._reads: dict[str, int] = dict.fromkeys(READ_RESULTS, 0)
@@ -112,8 +118,10 @@ class Poller:
         now = self._monotonic()
         due = engines_to_ask(self._history, self._backend, now, self._settings.answer_every)
         for engine in due:
-            self._history = asking(self._history, engine, now)
-            self._asking.send(engine, several=len(self._history.engines) > 1)
+            # One that was sent to an earlier process may still be open.
+            if not self._asking.in_flight(engine):
+                self._history = asking(self._history, engine, now)
+                self._asking.send(engine, several=len(self._history.engines) > 1)
 
     def _remember(self, look: Look, late_seconds: float) -> Snapshot:
         judgement = judge(self._history, self._backend)
@@ -121,10 +129,11 @@ class Poller:
         unchanged = last is not None and last.judgement.backend.state is judgement.backend.state
         if not unchanged:
             log.info(
-                'event=state backend=%s state=%s why="%s"',
+                "event=state backend=%s state=%s why=%s",
                 self._backend.name,
                 judgement.backend.state,
-                judgement.backend.why,
+                # Quoted: parts of it come from the server.
+                json.dumps(judgement.backend.why, ensure_ascii=False),
             )
         self._reads[look.result.kind if isinstance(look.result, Failure) else OK] += 1
         snapshot = Snapshot(

@@ -12,6 +12,10 @@ from fleet.fetch import Failure, Fetcher, Page, Trouble
 
 COMPLETIONS = "/v1/completions"
 MODELS = "/v1/models"
+# The API server answers it without the engine. It must not take up the engine's time.
+MODELS_TIMEOUT = 5.0
+# What text raises that is not JSON of the expected form, or is nested too deeply to tell.
+NOT_SO = (ValueError, LookupError, TypeError, RecursionError)
 
 
 class Result(StrEnum):
@@ -41,14 +45,16 @@ def ask(fetcher: Fetcher, engine: str | None, *, timeout: float) -> Answer:
 
     ``engine`` chooses the data-parallel rank; None leaves the choice to the server.
     """
-    model = served_model(fetcher, timeout=timeout)
+    model = served_model(fetcher, timeout=min(timeout, MODELS_TIMEOUT))
     if isinstance(model, Failure):
         return Answer(Result.ERROR, 0.0, f"no model to ask: {model.why}")
     body = {"model": model, "prompt": "1", "max_tokens": 1, "temperature": 0}
     headers = {} if engine is None else {"X-data-parallel-rank": engine}
     match fetcher.post(COMPLETIONS, body, headers, timeout=timeout):
-        case Page(seconds=seconds):
-            return Answer(Result.ANSWERED, seconds, f"answered in {seconds:.2f} s")
+        case Page(text=text, seconds=seconds):
+            if _has_choices(text):
+                return Answer(Result.ANSWERED, seconds, f"answered in {seconds:.2f} s")
+            return Answer(Result.ERROR, 0.0, f"{COMPLETIONS} answered something else")
         case Failure(kind=Trouble.TIMEOUT):
             return Answer(Result.UNANSWERED, timeout, f"not answered within {timeout:g} s")
         case Failure(why=why):
@@ -62,6 +68,14 @@ def served_model(fetcher: Fetcher, *, timeout: float) -> str | Failure:
         return page
     try:
         model = json.loads(page.text)["data"][0]["id"]
-    except (ValueError, LookupError, TypeError):
+    except NOT_SO:
         return Failure(Trouble.UNREADABLE, f"{MODELS} is not a list of models")
     return model if isinstance(model, str) else Failure(Trouble.UNREADABLE, f"{MODELS} has no id")
+
+
+def _has_choices(text: str) -> bool:
+    """Whether it is a completion: a proxy may answer 200 with something of its own."""
+    try:
+        return bool(json.loads(text)["choices"])
+    except NOT_SO:
+        return False

@@ -8,6 +8,7 @@ import io
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from requests.adapters import HTTPAdapter
@@ -19,6 +20,13 @@ class _Deadline(threading.local):
     """When the exchange under way in this thread must be over, by the monotonic clock."""
 
     at: float = 0.0
+
+    def left(self) -> float:
+        """Seconds that are left; raises TimeoutError where there are none."""
+        seconds = self.at - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError
+        return seconds
 
 
 deadline = _Deadline()
@@ -35,10 +43,7 @@ class _BoundedReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:  # noqa: ANN401 -- as io.RawIOBase has it
-        left = deadline.at - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self._sock.settimeout(left)
+        self._sock.settimeout(deadline.left())
         return self._raw.readinto(buffer)
 
     def close(self) -> None:
@@ -47,7 +52,7 @@ class _BoundedReader(io.RawIOBase):
 
 
 class _BoundedSocket:
-    """A connected socket whose file is a _BoundedReader; all else is the socket's own."""
+    """A connected socket that reads and writes until the deadline; all else is the socket's own."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -55,17 +60,51 @@ class _BoundedSocket:
     def makefile(self, *_: object, **__: object) -> io.BufferedReader:
         return io.BufferedReader(_BoundedReader(self._sock))
 
+    def sendall(self, data: bytes) -> None:
+        self._sock.settimeout(deadline.left())
+        self._sock.sendall(data)
+
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- whatever the socket has
         return getattr(self._sock, name)
 
 
+def _connected(host: str, port: int, options: Sequence[tuple[Any, ...]]) -> socket.socket:
+    """A socket to the first of a host's addresses that accepts.
+
+    Each has its share of the time left, so that one address that drops packets leaves some to the
+    next. What is left then bounds the TLS handshake.
+    """
+    found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    refusal: OSError = TimeoutError()
+    for i, (family, kind, protocol, _, address) in enumerate(found):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            for option in options:
+                sock.setsockopt(*option)
+            sock.settimeout(deadline.left() / (len(found) - i))
+            sock.connect(address)
+            sock.settimeout(deadline.left())
+        except OSError as error:
+            sock.close()
+            refusal = error
+        else:
+            return sock
+    raise refusal
+
+
 class _BoundedHTTP(HTTPConnection):
+    def _new_conn(self) -> socket.socket:
+        return _connected(self._dns_host, self.port, self.socket_options or ())
+
     def connect(self) -> None:
         super().connect()
         self.sock = _BoundedSocket(self.sock)
 
 
 class _BoundedHTTPS(HTTPSConnection):
+    def _new_conn(self) -> socket.socket:
+        return _connected(self._dns_host, self.port, self.socket_options or ())
+
     def connect(self) -> None:
         super().connect()
         self.sock = _BoundedSocket(self.sock)

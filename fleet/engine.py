@@ -1,7 +1,8 @@
 """What is remembered of one engine from one look to the next.
 
-Invariant: silence is only ever counted between two good readings of one process in which work was
-pending at both ends and nothing that the engine writes differs.
+Invariant: silence is only ever counted between two good readings of one process that differ in
+nothing the engine writes, and only while work was pending: shown by the later page (a line that is
+missing there shows none), or our own short request.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -56,17 +57,9 @@ class EngineHistory:
     answer: Answer | None = None
 
     @property
-    def requests_pending(self) -> bool:
-        """Whether the engine itself shows work that its scheduler ought to get on with."""
-        now = self.reading
-        return (now.running or 0) > 0 or (
-            (now.waiting or 0) > 0 and (now.waiting_capacity or 0) > 0
-        )
-
-    @property
     def anything_pending(self) -> bool:
-        """The same with every waiting request, whatever it waits for."""
-        return (self.reading.running or 0) > 0 or (self.reading.waiting or 0) > 0
+        """Whether anything was running or waiting by the last known values."""
+        return self.reading.anything_pending
 
     def asking(self, at: float) -> "EngineHistory":
         """The history once a short request has been sent at ``at``."""
@@ -77,7 +70,8 @@ class EngineHistory:
         """The history once the short request has ended at ``at``.
 
         An answer is a sign of life. Silence stays silence until something moves. An error is
-        neither. The end of a request that was sent to an earlier process says nothing of this one.
+        neither, and leaves what an earlier request met with. The end of a request that was sent to
+        an earlier process says nothing of this one.
         """
         if self.asked is None:
             return self
@@ -88,7 +82,11 @@ class EngineHistory:
             case Result.UNANSWERED:
                 return replace(self, asked=Asked(self.asked.since, in_flight=False), answer=answer)
             case Result.ERROR:
-                return replace(self, asked=None, answer=answer)
+                met_with_silence = (
+                    self.last_asked is not None and self.asked.since < self.last_asked
+                )
+                before = Asked(self.asked.since, in_flight=False) if met_with_silence else None
+                return replace(self, asked=before, answer=answer)
 
 
 def first_seen(new: EngineReading, at: float) -> EngineHistory:
@@ -103,7 +101,9 @@ class Interval:
 
     ``previous`` ended the last one; this one began at ``began`` and ended at ``ended``. ``gap``:
     reads failed in between, so the time does not count. ``doubt``: what was silent cannot be held
-    against the engine (blindness, a page carried over), so counting starts afresh.
+    against the engine (blindness, several processes by turns), so counting starts afresh.
+    ``believed``: the page is this process's own, and not perhaps one that its predecessor left;
+    if it is not, only our own short request counts as pending.
     """
 
     previous: float
@@ -111,6 +111,7 @@ class Interval:
     ended: float
     gap: bool
     doubt: bool
+    believed: bool
 
 
 def engine_after(old: EngineHistory, new: EngineReading, over: Interval) -> EngineHistory:
@@ -126,11 +127,12 @@ def engine_after(old: EngineHistory, new: EngineReading, over: Interval) -> Engi
         proven_alive=old.proven_alive or step.sign_of_life,
     )
     if step.sign_of_life:
-        return _alive(engine, over, worked=step.worked)
+        pending = old.anything_pending and new.anything_pending
+        return _alive(engine, over, starving=pending and not step.worked)
     if over.doubt or known.awake is False or not known.pending_is_readable:
         nothing = Silence(0.0, over.ended)
         return replace(engine, quiet=nothing, starved=nothing)
-    return _silent(engine, over)
+    return _silent(engine, new, over)
 
 
 def _last_known(old: EngineReading, new: EngineReading) -> EngineReading:
@@ -151,39 +153,41 @@ def _kv_peak(old: EngineHistory, known: EngineReading, step: Progress) -> float 
     return max(old.kv_peak, known.kv_usage or 0.0)
 
 
-def _alive(engine: EngineHistory, over: Interval, *, worked: bool) -> EngineHistory:
-    lasted = engine.quiet.longer(over.began, 0.0).seconds if engine.quiet.seconds > 0 else 0.0
+def _alive(engine: EngineHistory, over: Interval, *, starving: bool) -> EngineHistory:
+    """Something moved: silence ends. Its last piece is only known where no read failed in it."""
+    lasted = engine.quiet.seconds
+    if lasted > 0 and not over.gap and not over.doubt:
+        lasted = engine.quiet.longer(over.began, 0.0).seconds
     asked = engine.asked
     still_open = asked is not None and asked.in_flight
-    starved = engine.starved
-    if worked or not engine.anything_pending:
-        starved = Silence(0.0, over.ended)
-    else:
-        starved = starved.longer(over.began, 0.0)
+    nothing = Silence(0.0, over.ended)
     return replace(
         engine,
-        quiet=Silence(0.0, over.ended),
-        starved=starved,
+        quiet=nothing,
+        starved=_counted(engine.starved, over) if starving and not over.doubt else nothing,
         longest_quiet=max(engine.longest_quiet, lasted),
         asked=Asked(over.ended, in_flight=True) if still_open else None,
     )
 
 
-def _silent(engine: EngineHistory, over: Interval) -> EngineHistory:
+def _silent(engine: EngineHistory, new: EngineReading, over: Interval) -> EngineHistory:
     """Nothing moved. Time is counted where work was pending and no read failed in between."""
-    since = engine.asked.since if engine.asked is not None else None
     return replace(
         engine,
-        quiet=_counted(engine.quiet, over, pending=engine.requests_pending, asked_since=since),
-        starved=_counted(engine.starved, over, pending=engine.anything_pending, asked_since=since),
+        quiet=_silence(engine, engine.quiet, over, pending=new.requests_pending),
+        starved=_silence(engine, engine.starved, over, pending=new.anything_pending),
     )
 
 
-def _counted(
-    silence: Silence, over: Interval, *, pending: bool, asked_since: float | None
-) -> Silence:
-    if not pending and asked_since is None:
-        return Silence(0.0, over.ended)
+def _silence(engine: EngineHistory, so_far: Silence, over: Interval, *, pending: bool) -> Silence:
+    if pending and over.believed:
+        return _counted(so_far, over)
+    if engine.asked is not None:
+        return _counted(so_far, over, not_before=engine.asked.since)
+    return Silence(0.0, over.ended)
+
+
+def _counted(so_far: Silence, over: Interval, not_before: float = 0.0) -> Silence:
     if over.gap:
-        return Silence(silence.seconds, over.ended)
-    return silence.longer(over.began, 0.0 if pending or asked_since is None else asked_since)
+        return Silence(so_far.seconds, over.ended)
+    return so_far.longer(over.began, not_before)

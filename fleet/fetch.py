@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import requests
@@ -21,6 +22,9 @@ from fleet.bounded import BoundedAdapter, deadline
 
 MAX_BYTES = 8 * 1024 * 1024
 REDIRECTS = (301, 302, 303, 307, 308)
+DEFAULT_PORTS = {"http": 80, "https": 443}
+# What a connection raises that the other side has closed.
+LOST = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 
 
 class Trouble(StrEnum):
@@ -96,13 +100,9 @@ class Fetcher:
     ) -> Page | Failure:
         headers = dict(headers)
         if self._backend.api_key_file is not None:
-            # Read each time: keys are rotated under running programs.
-            try:
-                key = self._backend.api_key_file.read_text(encoding="utf-8").strip()
-            except (OSError, UnicodeDecodeError):
-                return Failure(
-                    Trouble.NO_KEY, f"api_key_file {self._backend.api_key_file} cannot be read"
-                )
+            key = _key(self._backend.api_key_file)
+            if isinstance(key, Failure):
+                return key
             headers["Authorization"] = f"Bearer {key}"
         began = time.monotonic()
         deadline.at = began + timeout
@@ -116,12 +116,29 @@ class Fetcher:
     def _send(
         self, method: str, url: str, body: Mapping[str, object] | None, headers: Mapping[str, str]
     ) -> requests.Response:
-        response = self._request(method, url, body, headers)
-        target = urljoin(url, response.headers.get("Location", ""))
-        if response.status_code in REDIRECTS and _origin(target) == _origin(url):
-            response.close()
-            response = self._request(method, target, body, headers)
+        response = self._request_anew(method, url, body, headers)
+        location = response.headers.get("Location")
+        if response.status_code in REDIRECTS and location is not None:
+            target = _same_origin(url, location)
+            if target is not None:
+                response.close()
+                response = self._request_anew(method, target, body, headers)
         return response
+
+    def _request_anew(
+        self, method: str, url: str, body: Mapping[str, object] | None, headers: Mapping[str, str]
+    ) -> requests.Response:
+        """A request; a GET once more where the connection was lost before anything was answered.
+
+        A server closes a connection that it has kept alive long enough, perhaps in the moment in
+        which it is used again: that is no trouble of the server's.
+        """
+        try:
+            return self._request(method, url, body, headers)
+        except requests.ConnectionError as error:
+            if method != "GET" or not any(isinstance(c, LOST) for c in _causes(error)):
+                raise
+            return self._request(method, url, body, headers)
 
     def _request(
         self, method: str, url: str, body: Mapping[str, object] | None, headers: Mapping[str, str]
@@ -131,10 +148,21 @@ class Fetcher:
             url,
             json=body,
             headers=dict(headers),
-            timeout=max(0.001, deadline.at - time.monotonic()),
+            timeout=deadline.left(),
             allow_redirects=False,
             stream=True,
         )
+
+
+def _key(file: Path) -> str | Failure:
+    """The API key, read each time: keys are rotated under running programs."""
+    try:
+        key = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return Failure(Trouble.NO_KEY, f"api_key_file {file} cannot be read")
+    if not key or not key.isascii() or not key.isprintable():
+        return Failure(Trouble.NO_KEY, f"api_key_file {file} does not hold one line of ASCII text")
+    return key
 
 
 def _page(response: requests.Response, path: str, began: float) -> Page | Failure:
@@ -159,8 +187,8 @@ def _refusal(response: requests.Response, path: str) -> Failure | None:
     if status in (404, 405):
         return Failure(Trouble.NOT_FOUND, f"{said}: there is no such page", status)
     if status in REDIRECTS:
-        host = urlsplit(response.headers.get("Location", "")).hostname
-        why = f"{said}: a redirect to {host or 'itself'}, which is not followed"
+        host = _host(response.headers.get("Location", ""))
+        why = f"{said}: a redirect to {host}, which is not followed"
         return Failure(Trouble.REDIRECTED, why, status)
     if not response.ok:
         return Failure(Trouble.HTTP_ERROR, said, status)
@@ -169,9 +197,25 @@ def _refusal(response: requests.Response, path: str) -> Failure | None:
     return None
 
 
+def _same_origin(url: str, location: str) -> str | None:
+    """Where a redirect of ``url`` leads, if that is the same server; else None."""
+    try:
+        target = urljoin(url, location)
+        return target if _origin(target) == _origin(url) else None
+    except ValueError:
+        return None
+
+
 def _origin(url: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port
+    return parts.scheme, parts.hostname, parts.port or DEFAULT_PORTS.get(parts.scheme)
+
+
+def _host(location: str) -> str:
+    try:
+        return urlsplit(location).hostname or "itself"
+    except ValueError:
+        return "a place that is no URL"
 
 
 def _failure(error: Exception, path: str, timeout: float) -> Failure:
@@ -201,6 +245,3 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         yield cause
         inner = [cause.__cause__, cause.__context__, getattr(cause, "reason", None), *cause.args]
         stack.extend(item for item in inner if isinstance(item, BaseException))
-
-
-http_client_errors = requests.exceptions.ChunkedEncodingError

@@ -1,8 +1,9 @@
 """What is remembered of a backend from one look to the next, and nothing else.
 
-Invariants: a failed read adds no silence and takes none away; a restart, a page carried over, or
-blindness of more than five intervals sets it to 0; nothing is compared across two processes. All
-times are of the monotonic clock, in seconds, and are arguments: nothing here reads a clock.
+Invariants: a failed read adds no silence and takes none away; a restart, requests on a page that
+may be carried over, or blindness of more than five intervals set it to 0; nothing is compared
+across two processes. All times are of the monotonic clock, in seconds, and are arguments: nothing
+here reads a clock.
 """
 
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from fleet.progress import restarted
 from fleet.reading import Reading
 
 BLIND_AFTER_INTERVALS = 5
-REMEMBERED_START_TIMES = 8
+REMEMBERED_START_TIMES = 64
 LOOKS_AFTER_A_FLIP = 20
 
 
@@ -34,8 +35,10 @@ class History:
 
     ``dead``: /health answered 503 after the last look; it is asked only where nothing moved.
     ``seen_at``: the end of the last good reading. ``outage``: since then a read failed otherwise
-    than by silence. ``restarted_at``: when the last restart was seen. ``looks_since_flip``: good
-    looks since an earlier process came back, None where that is long ago or never was.
+    than by silence. ``carried_over``: it was away, there is no start time, and nothing has moved
+    since: the page may be a predecessor's. ``restarted_at``: when the last restart was seen.
+    ``start_times``: the different ones, the latest last. ``looks_since_flip``: good looks since an
+    earlier process came back, None where that is long ago or never was.
     """
 
     reading: Reading | None = None
@@ -97,57 +100,60 @@ def _after_failure(history: History, failure: Failure, look: Look) -> History:
 def _after_reading(history: History, reading: Reading, look: Look, interval: float) -> History:
     if history.reading is None:
         return replace(history, engines=_fresh(reading, look), start_times=_start_times(reading))
-    reason = restarted(history.reading, reading)
+    last = _last_start_time(history)
+    # A page without a start time (a bad line, say) tells by its counters only who wrote it.
+    comparable = None if reading.start_time is None else last
+    reason = restarted(replace(history.reading, start_time=comparable), reading)
     if reason is not None:
-        return _after_restart(history, reading, look, reason)
-    engines = _engines_after(history, reading, look, interval)
-    moved = any(engine.progress and engine.progress.sign_of_life for engine in engines.values())
-    flip = history.looks_since_flip
-    return replace(
-        history,
-        engines=engines,
-        carried_over=not moved and _may_be_left_over(history, reading),
-        looks_since_flip=None if flip is None or flip + 1 >= LOOKS_AFTER_A_FLIP else flip + 1,
-    )
-
-
-def _may_be_left_over(history: History, reading: Reading) -> bool:
-    """Whether a process that was away may be showing its predecessor's page.
-
-    In multiprocess mode a new process does so until its first request, where the folder of metrics
-    was not wiped; no start time tells them apart there.
-    """
-    return history.carried_over or (history.outage and reading.start_time is None)
-
-
-def _engines_after(
-    history: History, reading: Reading, look: Look, interval: float
-) -> MappingProxyType[str, EngineHistory]:
+        return _after_restart(history, reading, look, reason, another=reading.start_time != last)
     previous = look.began if history.seen_at is None else history.seen_at
+    blind = look.ended - previous > BLIND_AFTER_INTERVALS * interval
+    # In multiprocess mode a process that was away may show its predecessor's page until its first
+    # request, where the folder of metrics was not wiped. What moved meanwhile may be the
+    # predecessor's last work, so only a move between two looks from now on makes an end of it.
+    was_away = reading.start_time is None and (history.outage or blind)
     over = Interval(
         previous=previous,
         began=look.began,
         ended=look.ended,
         gap=history.failures > 0,
-        doubt=look.began - previous > BLIND_AFTER_INTERVALS * interval
-        or _may_be_left_over(history, reading)
-        or history.behind_proxy,
+        doubt=blind
+        or history.behind_proxy
+        or (history.reading.start_time is None) is not (reading.start_time is None),
+        believed=not was_away and not history.carried_over,
     )
+    engines = _engines_after(history, reading, over)
+    moved = any(engine.progress and engine.progress.sign_of_life for engine in engines.values())
+    flip = history.looks_since_flip
+    return replace(
+        history,
+        engines=engines,
+        carried_over=was_away or (history.carried_over and not moved),
+        looks_since_flip=None if flip is None or flip + 1 >= LOOKS_AFTER_A_FLIP else flip + 1,
+    )
+
+
+def _engines_after(
+    history: History, reading: Reading, over: Interval
+) -> MappingProxyType[str, EngineHistory]:
     engines = {}
     for name, new in reading.engines.items():
         old = history.engines.get(name)
         # Without a start time, a page on which nothing ever moved may be a predecessor's too.
         trusted = reading.start_time is not None or (old is not None and old.proven_alive)
         engines[name] = (
-            first_seen(new, look.ended)
+            first_seen(new, over.ended)
             if old is None
-            else engine_after(old, new, replace(over, doubt=over.doubt or not trusted))
+            else engine_after(old, new, replace(over, believed=over.believed and trusted))
         )
     return MappingProxyType(engines)
 
 
-def _after_restart(history: History, reading: Reading, look: Look, reason: str) -> History:
-    came_back = reading.start_time is not None and reading.start_time in history.start_times
+def _after_restart(
+    history: History, reading: Reading, look: Look, reason: str, *, another: bool
+) -> History:
+    """``another``: whether the start time is not the one seen last, or there is none."""
+    came_back = another and reading.start_time in history.start_times
     fresh = _fresh(reading, look)
     return replace(
         history,
@@ -164,9 +170,19 @@ def _after_restart(history: History, reading: Reading, look: Look, reason: str) 
         restarts=history.restarts + (0 if came_back else 1),
         restarted_at=history.restarted_at if came_back else look.ended,
         restart_reason=reason,
-        start_times=(*history.start_times, *_start_times(reading))[-REMEMBERED_START_TIMES:],
+        start_times=_with_latest(history.start_times, reading),
         looks_since_flip=0 if came_back else history.looks_since_flip,
     )
+
+
+def _last_start_time(history: History) -> float | None:
+    return history.start_times[-1] if history.start_times else None
+
+
+def _with_latest(start_times: tuple[float, ...], reading: Reading) -> tuple[float, ...]:
+    latest = _start_times(reading)
+    others = (start_time for start_time in start_times if start_time not in latest)
+    return (*others, *latest)[-REMEMBERED_START_TIMES:]
 
 
 def _start_times(reading: Reading) -> tuple[float, ...]:

@@ -111,15 +111,22 @@ def _of_the_whole(history: History) -> Verdict | None:
         )
     if history.dead:
         return _verdict(State.ENGINE_DEAD, "/health answers 503, the engine process is gone")
-    if history.carried_over and any(e.anything_pending for e in history.engines.values()):
+    if history.carried_over and _stands_still(history):
         return _verdict(
             State.UNKNOWN,
-            "after it was away every engine series is as it was before and there is no start "
-            "time: a predecessor's page, perhaps (is PROMETHEUS_MULTIPROC_DIR wiped at start?)",
+            "no engine series has moved since it was away and there is no start time: a "
+            "predecessor's page, perhaps (is PROMETHEUS_MULTIPROC_DIR wiped at start?)",
         )
     if history.just_restarted:
         return _verdict(State.RESTARTED, f"another process than before: {history.restart_reason}")
     return None
+
+
+def _stands_still(history: History) -> bool:
+    """Whether work is shown as pending and the last look saw nothing move."""
+    engines = history.engines.values()
+    moved = any(engine.progress and engine.progress.sign_of_life for engine in engines)
+    return not moved and any(engine.anything_pending for engine in engines)
 
 
 def _engine_verdict(history: History, engine: EngineHistory, wait: float) -> Verdict:
@@ -148,7 +155,8 @@ def _of_silence(engine: EngineHistory, wait: float) -> Verdict | None:
 
 def _of_doubt(history: History, engine: EngineHistory, wait: float) -> Verdict | None:
     """A page that never moved and has no start time may be what a predecessor left behind."""
-    if engine.proven_alive or history.start_times or not engine.anything_pending:
+    there_is_one = history.reading is not None and history.reading.start_time is not None
+    if engine.proven_alive or there_is_one or not engine.anything_pending:
         return None
     watched = (history.seen_at or engine.seen_since) - engine.seen_since
     if watched < wait:

@@ -12,6 +12,11 @@ from dataclasses import dataclass
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+# The parser takes time that grows with the square of a line's length.
+LONGEST_LINE = 16 * 1024
+# What it is known to stumble over on malformed lines.
+STUMBLES = (ValueError, LookupError, ArithmeticError)
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -21,13 +26,20 @@ class Samples:
     malformed: frozenset[str]
 
 
-def wanted_lines(names: Iterable[str]) -> re.Pattern[str]:
-    """A pattern that finds the lines of these metrics, whatever stands before the name.
+def wanted_lines(names: Iterable[str], exact: Iterable[str] = ()) -> re.Pattern[str]:
+    """A pattern that finds the lines of these metrics, whatever stands before a name of ``names``.
 
-    Ray exports vLLM's ``vllm:name`` as ``ray_vllm_name`` or ``ray_vllm:name``.
+    Ray exports vLLM's ``vllm:name`` as ``ray_vllm_name`` or ``ray_vllm:name``. Before a name of
+    ``exact`` nothing may stand: Istio adds an ``istio_agent_process_start_time_seconds`` that is
+    the start of its own agent.
     """
-    alternatives = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
-    return re.compile(rf"^(?:\w+?_)?(?P<name>{alternatives})(?=[{{ \t]).*$", re.MULTILINE)
+    anything, nothing = (
+        "|".join(sorted(map(re.escape, some), key=len, reverse=True)) or "(?!)"
+        for some in (names, exact)
+    )
+    return re.compile(
+        rf"^(?:(?:\w+?_)?(?P<name>{anything})|(?P<exact>{nothing}))(?=[{{ \t]).*$", re.MULTILINE
+    )
 
 
 def samples(text: str, wanted: re.Pattern[str]) -> Samples:
@@ -35,30 +47,30 @@ def samples(text: str, wanted: re.Pattern[str]) -> Samples:
 
     Sample names are as ``wanted`` names them, without what a re-exporter put before them.
     """
-    found = [
-        (match["name"], match.group()[match.start("name") - match.start() :])
-        for match in wanted.finditer(text)
-    ]
-    try:
-        return Samples(tuple(_parse("\n".join(line for _, line in found))), frozenset())
-    except ValueError:
-        return _one_by_one(found)
-
-
-def _one_by_one(found: list[tuple[str, str]]) -> Samples:
-    good: list[Sample] = []
+    found = []
     malformed = set()
-    for name, line in found:
-        try:
-            good += _parse(line)
-        except ValueError:
-            malformed.add(name)
+    for match in wanted.finditer(text):
+        name = match.lastgroup or ""
+        line = text[match.start(name) : match.end()]
+        if len(line) > LONGEST_LINE:
+            malformed.add(match[name])
+        else:
+            found.append((match[name], line))
+    try:
+        good = _parse("\n".join(line for _, line in found))
+    except STUMBLES:
+        good = []
+        for name, line in found:
+            try:
+                good += _parse(line)
+            except STUMBLES:
+                malformed.add(name)
     return Samples(tuple(good), frozenset(malformed))
 
 
 def _parse(text: str) -> list[Sample]:
     return [
-        sample
+        sample._replace(value=float(sample.value))
         for family in text_string_to_metric_families(text + "\n")
         for sample in family.samples
     ]

@@ -42,7 +42,7 @@ _VLLM = {*GAUGES, *COUNTERS, WAITING_BY_REASON, SLEEP_STATE}
 NAMES = tuple(sorted({*_VLLM, START_TIME}))
 # Ray's metrics agent writes vllm_ where vLLM writes vllm:.
 _SPELLINGS = {name.replace("vllm:", "vllm_"): name for name in _VLLM}
-_WANTED = wanted_lines([*NAMES, *_SPELLINGS])
+_WANTED = wanted_lines([*_VLLM, *_SPELLINGS], [START_TIME])
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,17 @@ class EngineReading:
     flops: float | None = None
     awake: bool | None = None
     unreadable: frozenset[str] = frozenset()
+
+    @property
+    def requests_pending(self) -> bool:
+        """Whether the engine shows work that its scheduler ought to get on with."""
+        for_capacity = (self.waiting or 0) > 0 and (self.waiting_capacity or 0) > 0
+        return (self.running or 0) > 0 or for_capacity
+
+    @property
+    def anything_pending(self) -> bool:
+        """The same with every waiting request, whatever it waits for."""
+        return (self.running or 0) > 0 or (self.waiting or 0) > 0
 
     @property
     def pending_is_readable(self) -> bool:

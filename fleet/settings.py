@@ -6,7 +6,6 @@ the file itself: it names files that hold them.
 
 import difflib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -93,24 +92,32 @@ class Settings:
 
 
 DURATION = re.compile(
-    r"^(?:(?P<w>\d+)w)?(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m(?!s))?"
-    r"(?:(?P<s>\d+)s)?(?:(?P<ms>\d+)ms)?$"
+    r"(?:(?P<w>\d+)w)?(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m(?!s))?"
+    r"(?:(?P<s>\d+)s)?(?:(?P<ms>\d+)ms)?",
+    re.ASCII,
 )
+# Longer than any sensible duration, and few enough digits for the arithmetic.
+LONGEST_DURATION = 366 * 86400.0
+MOST_DIGITS = 40
 UNIT_SECONDS = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
 
 def seconds(text: object) -> float:
     """Seconds of a duration as Prometheus writes it: ``90s``, ``1m30s``, ``2h``.
 
-    Raises PydanticCustomError where it is none, or is zero.
+    Raises PydanticCustomError where it is none, is zero, or is longer than a year.
     """
-    match = DURATION.match(text) if isinstance(text, str) and text else None
+    match = DURATION.fullmatch(text) if isinstance(text, str) and text else None
     if match is None:
         raise _wrong("is not a duration such as 90s, 1m30s or 2h")
+    if len(match.string) > MOST_DIGITS:
+        raise _wrong("is longer than a year")
     total = sum(int(value) * UNIT_SECONDS[unit] for unit, value in match.groupdict("0").items())
     if total <= 0:
         raise _wrong("is not longer than zero")
+    if total > LONGEST_DURATION:
+        raise _wrong("is longer than a year")
     return total
 
 
@@ -124,17 +131,18 @@ def _http_url(text: str) -> str:
         port_is_valid = parts.port is None or parts.port > 0
     except ValueError:
         raise _wrong("is not an http(s) URL") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_valid:
+    is_http = parts.scheme in ("http", "https") and parts.hostname and port_is_valid
+    if not is_http or not text.isprintable() or " " in text:
         raise _wrong("is not an http(s) URL")
     if parts.username is not None or parts.password is not None:
         raise _wrong("has a user or password in it; put the key into a file (api_key_file)")
-    if parts.query or parts.fragment:
+    if "?" in text or "#" in text:
         raise _wrong("has a query or fragment, which a base URL cannot have")
     return text.rstrip("/")
 
 
 def _backend_name(text: str) -> str:
-    if not NAME.match(text):
+    if not NAME.fullmatch(text):
         raise _wrong(
             "is not a backend name (letters, digits, '_', '.', '-'; 63 at most; "
             "the first a letter or digit)"
@@ -142,11 +150,24 @@ def _backend_name(text: str) -> str:
     return text
 
 
+def _file_path(text: str) -> str:
+    if not text or not text.isprintable():
+        raise _wrong("is not the path of a file")
+    return text
+
+
+def _command(words: list[str]) -> list[str]:
+    if not words or not words[0]:
+        raise _wrong("names no program")
+    return words
+
+
 Seconds = Annotated[float, BeforeValidator(seconds)]
 SecondsOrOff = Annotated[
     float | None, BeforeValidator(lambda value: None if value == "off" else seconds(value))
 ]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
+FilePath = Annotated[str, AfterValidator(_file_path)]
 BackendName = Annotated[str, AfterValidator(_backend_name)]
 
 
@@ -156,7 +177,7 @@ class _Section(BaseModel):
 
 
 class _Restart(_Section):
-    command: Annotated[list[str], Field(min_length=1)]
+    command: Annotated[list[str], AfterValidator(_command)]
     timeout: Seconds = 120.0
 
 
@@ -171,7 +192,7 @@ class _Backend(_Section):
     kind: Literal["vllm", "proxy"] = "vllm"
     wait: Seconds | None = None
     load_time: Seconds | None = None
-    api_key_file: str | None = None
+    api_key_file: FilePath | None = None
     restart: _Restart | None = None
 
 
@@ -187,7 +208,7 @@ class _Exporter(_Section):
 
 class _Remediator(_Section):
     mode: Literal["act", "shadow"]
-    token_file: str
+    token_file: FilePath
     alertmanager: HttpUrl
     database: str = "sqlite:///remediator.db"
     confirm_for: Seconds = 15.0
@@ -206,22 +227,23 @@ class _Fleet(_Section):
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML in which a key that is written twice is a mistake, not an overwrite."""
+    """YAML in which a key that is written twice is a mistake, not an overwrite.
 
-    def construct_mapping(
-        self,
-        node: yaml.MappingNode,
-        deep: bool = False,  # noqa: FBT001, FBT002 -- PyYAML's own signature
-    ) -> dict[Any, Any]:
+    What a merge (``<<: *defaults``) brings in may be overwritten: that is what merges are for.
+    """
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:  # noqa: ANN401 -- PyYAML's
+        node = super().compose_mapping_node(anchor)
         seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    problem=f"the key {key!r} stands there twice", problem_mark=key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep)
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.composer.ComposerError(
+                        problem=f"the key {key.value!r} stands there twice",
+                        problem_mark=key.start_mark,
+                    )
+                seen.add(key.value)
+        return node
 
 
 def load(file: Path) -> Settings:
@@ -246,8 +268,13 @@ def parse(text: str, file: Path) -> Settings:
         where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         raise SettingsError((f"{file}{where}: is not valid YAML: {error.problem}",)) from None
     except yaml.YAMLError as error:
-        raise SettingsError((f"{file}: is not valid YAML: {error}",)) from None
-    if not isinstance(tree, Mapping):
+        raise SettingsError((f"{file}: is not valid YAML: {_one_line(error)}",)) from None
+    except RecursionError:
+        raise SettingsError((f"{file}: is not valid YAML: it is nested too deeply",)) from None
+    except (ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        # PyYAML's own, on a date, number or tagged value that is none.
+        raise SettingsError((f"{file}: is not valid YAML: {_one_line(error)}",)) from None
+    if not isinstance(tree, dict):
         raise SettingsError((f"{file}: is not a mapping with a list of backends",))
     try:
         fleet = _Fleet.model_validate(tree)
@@ -259,8 +286,13 @@ def parse(text: str, file: Path) -> Settings:
     return _settings(fleet, file)
 
 
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
 def _settings(fleet: _Fleet, file: Path) -> Settings:
-    folder = file.resolve().parent
+    # Links are not followed: a ConfigMap's file leads into a folder that each update replaces.
+    folder = file.absolute().parent
     remediator = fleet.remediator
     return Settings(
         file=file,
@@ -332,30 +364,42 @@ REQUIRED = {
     "alertmanager": "is required: the URL of Alertmanager, asked for silences before a restart",
 }
 
+WRONG_TYPES = {
+    "model_type": "is not a mapping",
+    "list_type": "is not a list",
+    "string_type": "is not text",
+    "int_type": "is not a whole number",
+}
+
 
 def _sentence(error: ErrorDetails) -> str:
     """One mistake as ``place: value what is wrong with it``."""
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"])
-    place = place.lstrip(".")
+    place = "".join(map(_step, error["loc"])).removeprefix(".")
     value = error["input"]
     match error["type"]:
         case "missing":
             return f"{place}: {REQUIRED.get(str(error['loc'][-1]), 'is required')}"
-        case "extra_forbidden":
+        case "extra_forbidden" | "invalid_key":
             return f"{place}: is not a setting{_did_you_mean(error['loc'])}"
         case "literal_error":
-            return f"{place}: {value!r} is not {error['ctx']['expected']}"
+            return f"{place}: {_shown(value)} is not {error['ctx']['expected']}"
         case "lifeguard":
             return f"{place}: {_shown(value)} {error['msg']}"
-        case _:
-            return f"{place}: {_shown(value)} is wrong: {error['msg'][0].lower()}{error['msg'][1:]}"
+        case kind:
+            otherwise = f"is wrong: {error['msg'][0].lower()}{error['msg'][1:]}"
+            return f"{place}: {_shown(value)} {WRONG_TYPES.get(kind, otherwise)}"
+
+
+def _step(part: int | str) -> str:
+    if isinstance(part, int):
+        return f"[{part}]"
+    return f".{part}" if part.isprintable() else f".{part!r}"
 
 
 def _shown(value: object) -> str:
-    """The value as an error may show it: short, and without a password that stands in a URL."""
-    if isinstance(value, str):
-        value = re.sub(r"//[^/@]*@", "//***@", value)
-    text = repr(value)
+    """The value as an error may show it: short, and without what may be secret in a URL."""
+    text = re.sub(r"//.*@", "//***@", repr(value))
+    text = re.sub(r"(//[^?#]*[?#]).*(?=\W)", r"\1***", text)
     return text if len(text) <= 80 else text[:77] + "..."  # noqa: PLR2004
 
 

@@ -20,7 +20,7 @@ option                          default      meaning
 ``--max-model-len``             32768        prompt plus output, tokens
 ``--block-size``                128          tokens per KV block
 ``--num-gpu-blocks-override``   1024         KV blocks; one of them is never used, as in vLLM
-``--steps-per-second``          50           pace of steps that decode only
+``--steps-per-second``          20           pace of steps that decode only
 ``--prefill-tokens-per-second`` 800          added to a step: its prompt tokens / this, seconds
 ``--data-parallel-size``        1            engines "0".."N-1"; more than 1 implies multiprocess
 ``--multiprocess``              off          page as with ``--api-server-count 2``
@@ -77,7 +77,7 @@ Unknown fault: 404; bad body: 400; each with ``{"error": "one sentence"}``.
 
     {"model": "tiny", "pid": 4711, "start_time": 1796008595.5, "muted_seconds": 0.0,
      "engines": [{"engine": "0", "state": "alive" | "frozen" | "dead", "running": 2, "waiting": 1,
-                  "unseen": 0, "steps": 812, "steps_per_second": 50.0, "kv_usage": 0.01,
+                  "unseen": 0, "steps": 812, "steps_per_second": 20.0, "kv_usage": 0.01,
                   "generation_tokens": 1500}],
      "requests": [{"path": "/metrics", "user_agent": "Prometheus/3.5", "count": 12}, ...]}
 

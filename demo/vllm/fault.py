@@ -89,10 +89,8 @@ def fault(name: str, body: bytes, engines: int) -> Fault:
 
 def _fault(name: str, fields: JsonObject, engine: int | None) -> Fault:
     match name:
-        case "freeze":
-            return Freeze(engine)
-        case "thaw":
-            return Thaw(engine)
+        case "freeze" | "thaw":
+            return Freeze(engine) if name == "freeze" else Thaw(engine)
         case "die":
             return Die()
         case "slow":

@@ -13,7 +13,9 @@ def json_object(text: bytes) -> JsonObject:
     except ValueError as error:
         raise ValueError(f"the body is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise ValueError(f"the body must be a JSON object, got {_shown(value)}")
+        raise ValueError(  # noqa: TRY004 - a wrong body, not a wrong program
+            f"the body must be a JSON object, got {_shown(value)}"
+        )
     return value
 
 
@@ -47,7 +49,9 @@ def section(body: JsonObject, name: str) -> JsonObject:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ValueError(f"{name} must be an object, got {_shown(value)}")
+        raise ValueError(  # noqa: TRY004 - a wrong body, not a wrong program
+            f"{name} must be an object, got {_shown(value)}"
+        )
     return value
 
 

@@ -12,7 +12,7 @@ class Limits:
     max_model_len: int = 32768
     block_size: int = 128
     num_gpu_blocks: int = 1024
-    steps_per_second: float = 50.0
+    steps_per_second: float = 20.0
     prefill_tokens_per_second: float = 800.0
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import Any
 
 CLOSE_SECONDS = 2.0
@@ -61,16 +62,24 @@ class Listener(ThreadingHTTPServer):
         except (KeyError, ValueError):
             return
 
-    def finish_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        """Serve one connection until it ends, in its own thread."""
+    def server_bind(self) -> None:
+        """Bind without asking a name server what this machine is called."""
+        TCPServer.server_bind(self)
+        host, port = self.server_address[:2]
+        self.server_name, self.server_port = str(host), int(port)
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        """Serve one connection in a thread of its own."""
         with self._changed:
             self._connections.add(request)
-        try:
-            super().finish_request(request, client_address)
-        finally:
-            with self._changed:
-                self._connections.discard(request)
-                self._changed.notify()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401
+        """Close one connection, at the end of its thread."""
+        super().shutdown_request(request)
+        with self._changed:
+            self._connections.discard(request)
+            self._changed.notify()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
         """A client that went away in mid-sentence is no error of the server."""

@@ -126,7 +126,9 @@ class EngineLoop:
     def _run(self) -> None:
         with self._changed:
             while not self._stopped:
-                due = min((at for each in self._engines if (at := each.due()) is not None), default=None)
+                due = min(
+                    (at for each in self._engines if (at := each.due()) is not None), default=None
+                )
                 now = self._clock()
                 if due is None or due > now:
                     self._changed.wait(None if due is None else due - now)

@@ -3,9 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from prometheus_client.utils import floatToGoString
-
-from demo.vllm.limits import Limits
+from demo.vllm.number import exposed
 from demo.vllm.series import (
     STEP_GAUGES,
     Key,
@@ -13,6 +11,7 @@ from demo.vllm.series import (
     traffic_children,
     traffic_series,
 )
+from demo.vllm.settings import Settings
 from demo.vllm.tally import Published
 from demo.vllm.template import Family, Shape
 from demo.vllm.traffic import Tallied
@@ -74,7 +73,7 @@ class Page:
     def _line(self, row: Row, values: Sequence[Mapping[Key, float]]) -> str:
         known = {} if row.engine is None else values[row.engine]
         value = self.created if row.key[0].endswith("_created") else known.get(row.key, row.value)
-        return f"{row.text} {floatToGoString(value)}\n"
+        return f"{row.text} {exposed(value)}\n"
 
     def _traffic(
         self,
@@ -94,19 +93,12 @@ class Page:
                     value = created.get(subject.get("handler", ""), self.created)
                 else:
                     value = series[line.sample, labels]
-                yield f"{replace(line, labels=labels).text()} {floatToGoString(value)}\n"
+                yield f"{replace(line, labels=labels).text()} {exposed(value)}\n"
 
 
-def page(
-    recorded: Iterable[Family],
-    shape: Shape,
-    *,
-    model: str,
-    engines: int,
-    limits: Limits,
-    created: float,
-) -> Page:
+def page(recorded: Iterable[Family], settings: Settings, created: float) -> Page:
     """Fit a recorded page to a server: its model, its engines, its cache."""
+    limits = settings.limits
     cache = {
         "block_size": str(limits.block_size),
         "effective_attention_block_size": str(limits.block_size),
@@ -114,12 +106,13 @@ def page(
             limits.num_gpu_blocks * limits.block_size / limits.max_model_len
         ),
         "kv_cache_size_tokens": str(limits.num_gpu_blocks * limits.block_size),
-        "num_gpu_blocks": str(limits.num_gpu_blocks),
+        # Of all engines together, unlike the tokens above.
+        "num_gpu_blocks": str(limits.num_gpu_blocks * settings.data_parallel_size),
     }
     return Page(
-        shape,
+        settings.shape,
         created,
-        tuple(Block(family, tuple(_rows(family, model, engines, cache))) for family in recorded),
+        tuple(Block(family, tuple(_rows(family, settings, cache))) for family in recorded),
     )
 
 
@@ -138,10 +131,10 @@ def only(text: str, names: Collection[str]) -> str:
     return "".join(kept)
 
 
-def _rows(family: Family, model: str, engines: int, cache: Mapping[str, str]) -> Iterator[Row]:
+def _rows(family: Family, settings: Settings, cache: Mapping[str, str]) -> Iterator[Row]:
     if family.name.startswith("http_"):
         return
-    numbers = range(engines)
+    numbers = range(settings.data_parallel_size)
     if family.kind == "histogram" or family.name in ENGINE_BY_ENGINE:
         pairs = [(line, engine) for engine in numbers for line in family.lines]
     else:
@@ -150,7 +143,7 @@ def _rows(family: Family, model: str, engines: int, cache: Mapping[str, str]) ->
         of_engine = "engine" in dict(line.labels)
         if engine and not of_engine:
             continue
-        labels = {"engine": str(engine), "model_name": model}
+        labels = {"engine": str(engine), "model_name": settings.model}
         if family.name == "vllm:cache_config_info":
             labels |= cache
         key = (line.sample, line.without("engine", "model_name"))

@@ -39,11 +39,11 @@ class Reply:
         if completion_tokens == 1 and self.ask.kind is Kind.CHAT:
             yield self._opening()
         ids = [output.token]
-        choice = self._choice(ids, output.finish)
+        text = _text(ids, output.finish)
         if self.ask.kind is Kind.CHAT:
-            choice["delta"] = {"content": _text(ids, output.finish)}
+            choice = self._choice({"delta": {"content": text}}, ids, output.finish)
         else:
-            choice["text"] = _text(ids, output.finish)
+            choice = self._choice({"text": text}, ids, output.finish)
             if completion_tokens == 1 and self.ask.return_token_ids:
                 choice["prompt_token_ids"] = list(self.ask.prompt)
         usage = self._usage(completion_tokens) if self.ask.continuous_usage else None
@@ -58,14 +58,12 @@ class Reply:
     def whole(self, outputs: Sequence[Output]) -> Json:
         """All of a generation at once."""
         ids = [output.token for output in outputs if output.token is not None]
-        choice = self._choice(ids, outputs[-1].finish)
-        text = _text(ids, outputs[-1].finish)
+        finish = outputs[-1].finish
+        text = _text(ids, finish)
         chat = self.ask.kind is Kind.CHAT
+        message = {"role": "assistant", "content": text}
+        choice = self._choice({"message": message} if chat else {"text": text}, ids, finish)
         body = self._envelope("chat.completion" if chat else "text_completion")
-        if chat:
-            choice["message"] = {"role": "assistant", "content": text}
-        else:
-            choice["text"] = text
         if self.ask.return_token_ids:
             (body if chat else choice)["prompt_token_ids"] = list(self.ask.prompt)
         return body | {"choices": [choice], "usage": self._usage(len(ids))}
@@ -90,11 +88,12 @@ class Reply:
             extra["prompt_token_ids"] = list(self.ask.prompt)
         return self._frame([choice], usage, extra)
 
-    def _choice(self, ids: list[int], finish: FinishReason | None) -> Json:
+    def _choice(self, content: Json, ids: list[int], finish: FinishReason | None) -> Json:
         # The id that ended it, and only where an id did.
         stop = ids[-1] if finish is FinishReason.STOP else None
         return {
             "index": 0,
+            **content,
             "logprobs": None,
             "finish_reason": finish,
             "stop_reason": stop,
@@ -124,5 +123,5 @@ def _text(ids: list[int], finish: FinishReason | None) -> str:
 
 
 def _vector(prompt: tuple[int, ...]) -> list[float]:
-    digests = (fold((index,), fold(prompt)) for index in range(EMBEDDING_SIZE))
+    digests = (fold((index,) * 4, fold(prompt)) for index in range(EMBEDDING_SIZE))
     return [(digest >> 40) / (1 << 24) for digest in digests]

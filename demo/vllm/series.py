@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from prometheus_client.utils import floatToGoString
-
 from demo.vllm.histogram import Distribution
+from demo.vllm.number import exposed
 from demo.vllm.tally import Published
 from demo.vllm.template import Labels
 from demo.vllm.traffic import Tallied
@@ -77,8 +76,8 @@ def traffic_series(tallied: Tallied) -> dict[Key, float]:
     """Everything the API server counts about its answers."""
     series: dict[Key, float] = {}
     for (handler, method, status), count in tallied.responses.items():
-        labels = (("handler", handler), ("method", method), ("status", status))
-        series["http_requests_total", labels] = count
+        by_status = (("handler", handler), ("method", method), ("status", status))
+        series["http_requests_total", by_status] = count
     for name, sizes in (
         ("http_request_size_bytes", tallied.request_bytes),
         ("http_response_size_bytes", tallied.response_bytes),
@@ -101,7 +100,7 @@ def _histogram(
     bounds = (*distribution.bounds, float("inf"))
     for bound, count in zip(bounds, distribution.cumulative, strict=True):
         # Label names stand in alphabetical order on the page.
-        with_bound = tuple(sorted((*labels, ("le", floatToGoString(bound)))))
+        with_bound = tuple(sorted((*labels, ("le", exposed(bound)))))
         yield (f"{name}_bucket", with_bound), count
     yield (f"{name}_count", labels), distribution.count
     yield (f"{name}_sum", labels), distribution.sum

@@ -12,7 +12,7 @@ from functools import reduce
 BYTES = 256
 WORDS = tuple(
     f" {word}"
-    for word in (
+    for word in (  # noqa: SIM905 - prose reads better than sixty strings
         "the tide turns and water runs over sand while every wave keeps its own count of stones a"
         " guard on shore looks out for one hand above foam then walks in slowly not to wake who is"
         " only resting bell rings far boats drift home light falls mañana naïve 海 sea salt wind"

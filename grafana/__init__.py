@@ -1,0 +1,1 @@
+"""Dashboards as code: built by ``python -m grafana.build`` into ``grafana/built``."""

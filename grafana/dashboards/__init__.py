@@ -1,0 +1,1 @@
+"""One module a dashboard; each has a function ``dashboard()``."""

@@ -1,0 +1,5 @@
+"""Expressions and legends that several rows share."""
+
+BACKEND = 'backend=~"$backend"'
+ENGINE = "{{backend}} engine {{engine}}"
+WAIT = f"max by (backend) (vllm_backend_wait_seconds{{{BACKEND}}})"

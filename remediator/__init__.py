@@ -1,0 +1,1 @@
+"""Restarts a model server when an alert asks for it and the server is proven stuck."""

@@ -1,0 +1,157 @@
+"""vllm-remediator: takes Alertmanager's notifications and restarts what is proven stuck."""
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from waitress.server import create_server
+
+from fleet import __version__
+from fleet.listen import Listen, listen_address
+from fleet.settings import RemediatorSettings, Settings, SettingsError, load
+from remediator.alertmanager import Alertmanager
+from remediator.attempts import Attempts
+from remediator.bearer import TokenError, token
+from remediator.collector import RemediatorCollector, registry
+from remediator.database import StorageError
+from remediator.evidence import Evidence
+from remediator.journal import Journal
+from remediator.remedy import Peers, Remedy
+from remediator.restart.command import Command
+from remediator.verify import Verifier
+from remediator.webhook import MOST_BYTES, Desk, create_app
+from remediator.worker import Worker
+
+CANNOT_LISTEN = 1
+BAD_SETTINGS = 2
+SHUTDOWN_SECONDS = 5.0
+
+log = logging.getLogger("remediator")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM or SIGINT. Returns 0, 1 if it cannot listen, 2 if the settings are bad."""
+    args = _parser().parse_args(argv)
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="time=%(asctime)s level=%(levelname)s %(message)s",
+    )
+    try:
+        settings = load(args.config_file)
+        ours = _ours(settings)
+        if args.config_check:
+            print(f"{args.config_file}: mode {ours.mode}, {len(settings.backends)} backends, valid")
+            return 0
+        attempts = _attempts(settings, ours)
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return BAD_SETTINGS
+    try:
+        return _serve(settings, ours, attempts, args.listen)
+    finally:
+        attempts.close()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vllm-remediator",
+        description="Restarts a vLLM backend when an alert asks for it and it is proven stuck.",
+    )
+    parser.add_argument(
+        "--config.file",
+        dest="config_file",
+        type=Path,
+        default=Path("fleet.yml"),
+        metavar="FILE",
+        help="the fleet's settings (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--config.check",
+        dest="config_check",
+        action="store_true",
+        help="check the settings, say what is wrong with them, and exit",
+    )
+    parser.add_argument(
+        "--web.listen-address",
+        dest="listen",
+        type=listen_address,
+        default=listen_address("0.0.0.0:9110"),
+        metavar="HOST:PORT",
+        help="where to take notifications and serve the pages (default: 0.0.0.0:9110)",
+    )
+    parser.add_argument("--version", action="version", version=f"vllm-remediator {__version__}")
+    return parser
+
+
+def _ours(settings: Settings) -> RemediatorSettings:
+    """The remediator's section, with a token to compare with. Raises SettingsError."""
+    if settings.remediator is None:
+        raise SettingsError((f"{settings.file}: remediator: is required by vllm-remediator",))
+    try:
+        token(settings.remediator.token_file)
+    except TokenError as error:
+        raise SettingsError((f"{settings.file}: remediator.{error}",)) from None
+    return settings.remediator
+
+
+def _attempts(settings: Settings, ours: RemediatorSettings) -> Attempts:
+    try:
+        return Attempts(ours.database)
+    except StorageError as error:
+        raise SettingsError((f"{settings.file}: remediator.database: {error}",)) from None
+
+
+def _serve(settings: Settings, ours: RemediatorSettings, attempts: Attempts, listen: Listen) -> int:
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    journal = Journal()
+    peers = Peers(
+        Alertmanager(ours.alertmanager),
+        Verifier(ours, _now),
+        Command(),
+        Evidence(attempts.folder),
+    )
+    worker = Worker(Remedy(settings, ours, attempts, journal, peers, _now, stop))
+    names = tuple(backend.name for backend in settings.backends)
+    own = registry(RemediatorCollector(ours.mode, names, attempts, journal))
+    app = create_app(Desk(ours, attempts, journal, worker, own, _now))
+    try:
+        server = create_server(
+            app,
+            host=listen.host,
+            port=listen.port,
+            threads=4,
+            max_request_body_size=8 * MOST_BYTES,
+        )
+    except OSError as error:
+        print(f"--web.listen-address: {listen}: {error.strerror}", file=sys.stderr)
+        return CANNOT_LISTEN
+    web = threading.Thread(target=server.run, name="web", daemon=True)
+    loop = threading.Thread(target=worker.run, name="worker", daemon=True)
+    web.start()
+    loop.start()
+    log.info("event=started mode=%s listen=%s backends=%d", ours.mode, listen, len(names))
+    stop.wait()
+    log.info("event=stopping")
+    server.close()
+    worker.wake()
+    web.join(timeout=2.0)
+    loop.join(timeout=2.0)
+    # What is not done by then is in the database, and taken up at the next start.
+    worker.wait_idle(SHUTDOWN_SECONDS)
+    return 0
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

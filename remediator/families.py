@@ -1,0 +1,204 @@
+"""The remediator's metrics: names, labels, help and where each value comes from. A public API.
+
+Nothing here reads a clock, a socket or the database: families are made of one Scrape.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from fleet import __version__
+from fleet.settings import Mode
+from remediator.decision import RECORDED, Action, Reason
+from remediator.incident import ENDS, AttemptState, Incident
+from remediator.journal import Received
+
+Value = tuple[tuple[str, ...], float]
+
+
+class Type(StrEnum):
+    """A family's type in the exposition format."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What the database says: it survives the program.
+
+    ``attempts`` counts those of the mode now set, by backend and state. ``restarts`` has, for each
+    backend, how many restart commands were begun and when the last was.
+    """
+
+    open_incidents: Sequence[Incident]
+    under_way: int
+    attempts: Mapping[tuple[str, AttemptState], int]
+    restarts: Mapping[str, tuple[int, datetime]]
+
+
+@dataclass(frozen=True)
+class Scrape:
+    """What one scrape is made of; ``remembered`` is None where the database could not be read."""
+
+    mode: Mode
+    backends: Sequence[str]
+    notifications: Mapping[Received, int]
+    decisions: Mapping[tuple[Action, Reason], int]
+    remembered: Remembered | None
+
+
+@dataclass(frozen=True)
+class Family:
+    """One metric family; ``values`` yields label values, ordered as ``labels``, and a value."""
+
+    name: str
+    type: Type
+    help: str
+    labels: tuple[str, ...]
+    values: Callable[[Scrape], Iterable[Value]]
+
+    def metric(self, scrape: Scrape) -> Metric:
+        """The family filled in for one scrape."""
+        make = CounterMetricFamily if self.type is Type.COUNTER else GaugeMetricFamily
+        family = make(self.name, self.help, labels=self.labels)
+        for labels, value in self.values(scrape):
+            family.add_metric(labels, value)
+        return family
+
+
+def _remembered(
+    values: Callable[[Scrape, Remembered], Iterable[Value]],
+) -> Callable[[Scrape], Iterable[Value]]:
+    """Values of the database; no series at all while it cannot be read."""
+    return lambda scrape: () if scrape.remembered is None else values(scrape, scrape.remembered)
+
+
+def _attempts(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
+    for backend in scrape.backends:
+        for end in ENDS:
+            yield (backend, end), remembered.attempts.get((backend, end), 0)
+
+
+def _restarts(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
+    for backend in scrape.backends:
+        count = remembered.restarts[backend][0] if backend in remembered.restarts else 0
+        yield (backend,), count
+
+
+def _last_restarts(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
+    for backend, (_, last) in remembered.restarts.items():
+        if backend in scrape.backends:
+            yield (backend,), last.timestamp()
+
+
+def _open(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
+    for backend in scrape.backends:
+        count = sum(incident.backend == backend for incident in remembered.open_incidents)
+        yield (backend,), count
+
+
+def _reasons(action: Action) -> Callable[[Scrape, Remembered], Iterable[Value]]:
+    """1 for each reason for which an open incident is where ``action`` put it."""
+
+    def values(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
+        found = {
+            (incident.backend, incident.reason)
+            for incident in remembered.open_incidents
+            # One that is being restarted is not held back.
+            if incident.action is action and incident.reason is not Reason.UNDER_WAY
+        }
+        for backend, reason in sorted(found, key=str):
+            if backend in scrape.backends:
+                yield (backend, str(reason)), 1.0
+
+    return values
+
+
+GAUGE, COUNTER = Type.GAUGE, Type.COUNTER
+
+FAMILIES = (
+    Family(
+        "remediator_mode",
+        GAUGE,
+        "1 for the mode that is set, 0 for the other; in shadow nothing is restarted.",
+        ("mode",),
+        lambda s: [((mode,), float(mode is s.mode)) for mode in Mode],
+    ),
+    Family(
+        "remediator_notifications_total",
+        COUNTER,
+        "Notifications of Alertmanager by what became of them.",
+        ("result",),
+        lambda s: [((result,), s.notifications.get(result, 0)) for result in Received],
+    ),
+    Family(
+        "remediator_decisions_total",
+        COUNTER,
+        "Decisions about incidents, counted when they differ from the incident's last one.",
+        ("action", "reason"),
+        lambda s: [(pair, s.decisions.get(pair, 0)) for pair in RECORDED],
+    ),
+    Family(
+        "remediator_attempts_total",
+        COUNTER,
+        "Attempts that ended, by how; in shadow mode those that were not made.",
+        ("backend", "outcome"),
+        _remembered(_attempts),
+    ),
+    Family(
+        "remediator_restarts_total",
+        COUNTER,
+        "Restart commands that were begun.",
+        ("backend",),
+        _remembered(_restarts),
+    ),
+    Family(
+        "remediator_attempts_in_progress",
+        GAUGE,
+        "Attempts that have not ended.",
+        (),
+        _remembered(lambda _, r: [((), r.under_way)]),
+    ),
+    Family(
+        "remediator_incidents_open",
+        GAUGE,
+        "Incidents whose alert fires and that are decided about.",
+        ("backend",),
+        _remembered(_open),
+    ),
+    Family(
+        "remediator_held",
+        GAUGE,
+        "1 while an open incident is held back for this reason; absent otherwise.",
+        ("backend", "reason"),
+        _remembered(_reasons(Action.HOLD)),
+    ),
+    Family(
+        "remediator_escalated",
+        GAUGE,
+        "1 while an open incident is left to a person for this reason; absent otherwise.",
+        ("backend", "reason"),
+        _remembered(_reasons(Action.ESCALATE)),
+    ),
+    Family(
+        "remediator_last_restart_timestamp_seconds",
+        GAUGE,
+        "When the last restart command was begun, in Unix seconds; absent where none was.",
+        ("backend",),
+        _remembered(_last_restarts),
+    ),
+    Family(
+        "remediator_build_info",
+        GAUGE,
+        "1, with the remediator's version.",
+        ("version",),
+        lambda _: [((__version__,), 1.0)],
+    ),
+)
+
+NAMES: Mapping[str, tuple[str, ...]] = {family.name: family.labels for family in FAMILIES}

@@ -1,0 +1,169 @@
+"""The web side: Alertmanager's notifications in, and what became of them out.
+
+A notification is answered with 200 once it is stored, and the work is done behind that. 400, 401
+and 413 are final for Alertmanager, 503 lets it try again; nothing is ever refused for its rate.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from flask import Flask, Response, jsonify, render_template, request
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from fleet.settings import RemediatorSettings
+from remediator.attempts import Attempts
+from remediator.bearer import TokenError, bears, token
+from remediator.database import StorageError
+from remediator.decision import RESOLVED
+from remediator.incident import Incident
+from remediator.journal import Journal, Received
+from remediator.notification import Notification, NotificationError, notification
+from remediator.rows import attempt_row, decision_row, incident_row
+
+MOST_BYTES = 1024 * 1024
+MOST_ROWS = 100
+
+
+class Loop(Protocol):
+    """The worker, as the web side knows it."""
+
+    def wake(self) -> None:
+        """Look at what has just been stored."""
+        ...
+
+    def trouble(self) -> str | None:
+        """Why it cannot be relied on, or None."""
+        ...
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What the pages are made of; ``clock`` gives the wall time."""
+
+    settings: RemediatorSettings
+    attempts: Attempts
+    journal: Journal
+    worker: Loop
+    registry: CollectorRegistry
+    clock: Callable[[], datetime]
+
+
+class RefusedError(Exception):
+    """A notification is not taken: what it counts as, one sentence, and the HTTP status."""
+
+    def __init__(self, what: Received, why: str, status: int) -> None:
+        super().__init__(why)
+        self.what = what
+        self.why = why
+        self.status = status
+
+
+def create_app(desk: Desk) -> Flask:
+    """The WSGI application over a desk."""
+    app = Flask(__name__)
+    app.config["MAX_CONTENT_LENGTH"] = MOST_BYTES
+    _take_notifications(app, desk)
+    _tell_programs(app, desk)
+    _show_people(app, desk)
+    return app
+
+
+def _take_notifications(app: Flask, desk: Desk) -> None:
+    @app.post("/api/alerts")
+    def alerts() -> tuple[Response, int]:
+        try:
+            _authorise(desk)
+            told = _read()
+            closed = _store(desk, told)
+        except RefusedError as refused:
+            desk.journal.received(refused.what, refused.why)
+            return jsonify(error=refused.why), refused.status
+        for incident in closed:
+            desk.journal.decided(incident, RESOLVED)
+        desk.journal.received(
+            Received.ACCEPTED,
+            f"{told.truncated} alerts of its group were left out (max_alerts)"
+            if told.truncated
+            else None,
+        )
+        desk.worker.wake()
+        return jsonify(stored=len(told.alerts)), 200
+
+
+def _authorise(desk: Desk) -> None:
+    try:
+        expected = token(desk.settings.token_file)
+    except TokenError as error:
+        raise RefusedError(Received.NOT_STORED, str(error), 503) from None
+    if not bears(request.headers.get("Authorization", ""), expected):
+        why = "the Authorization header does not bear the token of token_file"
+        raise RefusedError(Received.UNAUTHORISED, why, 401)
+
+
+def _read() -> Notification:
+    try:
+        return notification(request.get_data(cache=False))
+    except RequestEntityTooLarge:
+        why = f"the notification is larger than {MOST_BYTES} bytes; set max_alerts in Alertmanager"
+        raise RefusedError(Received.TOO_LARGE, why, 413) from None
+    except NotificationError as error:
+        raise RefusedError(Received.MALFORMED, str(error), 400) from None
+
+
+def _store(desk: Desk, told: Notification) -> tuple[Incident, ...]:
+    try:
+        return desk.attempts.note(told.alerts, desk.clock())
+    except StorageError as error:
+        raise RefusedError(Received.NOT_STORED, str(error), 503) from None
+
+
+def _tell_programs(app: Flask, desk: Desk) -> None:
+    @app.get("/metrics")
+    def metrics() -> Response:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return Response(encode(desk.registry), content_type=content_type)
+
+    @app.get("/-/healthy")
+    def healthy() -> tuple[str, int]:
+        trouble = desk.worker.trouble()
+        return (f"{trouble}\n", 503) if trouble else ("healthy\n", 200)
+
+    @app.get("/-/ready")
+    def ready() -> tuple[str, int]:
+        try:
+            desk.attempts.under_way()
+        except StorageError as error:
+            return f"{error}\n", 503
+        return healthy() if desk.worker.trouble() else ("ready\n", 200)
+
+    @app.get("/api/incidents")
+    def incidents() -> Response:
+        return jsonify([incident_row(i) for i in desk.attempts.newest_incidents(MOST_ROWS)])
+
+    @app.get("/api/attempts")
+    def attempts() -> Response:
+        return jsonify([attempt_row(a) for a in desk.attempts.newest_attempts(MOST_ROWS)])
+
+    @app.get("/api/decisions")
+    def decisions() -> Response:
+        return jsonify([decision_row(d) for d in desk.attempts.newest_decisions(MOST_ROWS)])
+
+    @app.errorhandler(StorageError)
+    def not_read(error: StorageError) -> tuple[Response, int]:
+        return jsonify(error=str(error)), 503
+
+
+def _show_people(app: Flask, desk: Desk) -> None:
+    @app.get("/")
+    def index() -> str:
+        return render_template(
+            "index.html",
+            mode=desk.settings.mode,
+            incidents=[incident_row(i) for i in desk.attempts.newest_incidents(MOST_ROWS)],
+            attempts=[attempt_row(a) for a in desk.attempts.newest_attempts(MOST_ROWS)],
+            decisions=[decision_row(d) for d in desk.attempts.newest_decisions(MOST_ROWS)],
+        )

@@ -1,0 +1,139 @@
+"""The loop that hands out what is due: incidents to decide about, attempts to follow.
+
+It only reads the database itself. What takes long (looking, asking, restarting) is done in a thread
+for each backend, so that a server that loads for ten minutes holds up no other.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from remediator.attempts import Attempts
+from remediator.database import StorageError
+from remediator.incident import Attempt, Incident
+from remediator.journal import line
+from remediator.remedy import Remedy
+
+TICK_SECONDS = 1.0
+FOLLOW_EVERY_SECONDS = 2.0
+FORGET_EVERY = timedelta(hours=1)
+KEEP_CLOSED = timedelta(days=30)
+STALLED_SECONDS = 30.0
+NEVER = float("-inf")
+
+log = logging.getLogger("remediator")
+
+Job = Callable[[], None]
+
+
+def in_a_thread(job: Job) -> None:
+    """Run a job in a thread of its own, which does not keep the program from ending."""
+    threading.Thread(target=job, daemon=True).start()
+
+
+class Worker:
+    """Never has two jobs of one backend in hand at once. ``turn`` belongs to one thread."""
+
+    def __init__(
+        self,
+        remedy: Remedy,
+        *,
+        start: Callable[[Job], None] = in_a_thread,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._remedy = remedy
+        self._attempts: Attempts = remedy.attempts
+        self._start = start
+        self._monotonic = monotonic
+        self._awake = threading.Event()
+        self._idle = threading.Condition()
+        self._in_hand: set[str] = set()
+        self._followed: dict[int, float] = {}
+        self._forget_at: datetime | None = None
+        self._last_turn = monotonic()
+
+    def run(self) -> None:
+        """Turn until ``remedy.stopping`` is set. Whatever one turn meets, the next one comes."""
+        while not self._remedy.stopping.is_set():
+            try:
+                self.turn()
+            except StorageError as error:
+                log.error("%s", line(event="storage_failed", why=error))  # noqa: TRY400
+            except Exception:
+                log.exception("event=turn_failed")
+            self._awake.wait(TICK_SECONDS)
+            self._awake.clear()
+
+    def turn(self) -> None:
+        """Hand out what is due now. Raises StorageError."""
+        now = self._remedy.clock()
+        self._last_turn = self._monotonic()
+        for attempt in self._attempts.under_way():
+            if self._monotonic() - self._followed.get(attempt.id, NEVER) >= FOLLOW_EVERY_SECONDS:
+                self._hand_out(attempt.backend, self._following(attempt))
+        for incident in self._attempts.due(now):
+            if self._remedy.settings.backend(incident.backend) is None:
+                self._remedy.consider(incident.id)  # asks nobody anything
+            else:
+                self._hand_out(incident.backend, self._considering(incident))
+        if self._forget_at is None or now >= self._forget_at:
+            self._attempts.forget(now - KEEP_CLOSED)
+            self._forget_at = now + FORGET_EVERY
+
+    def wake(self) -> None:
+        """Turn now rather than at the next tick. May be called from any thread."""
+        self._awake.set()
+
+    def trouble(self) -> str | None:
+        """Why the loop cannot be relied on, or None."""
+        quiet = self._monotonic() - self._last_turn
+        return f"no turn for {quiet:.0f} s" if quiet > STALLED_SECONDS else None
+
+    def wait_idle(self, timeout: float) -> bool:
+        """Wait, at most ``timeout`` seconds, until nothing is in hand; tells whether that is so."""
+        with self._idle:
+            return self._idle.wait_for(lambda: not self._in_hand, timeout)
+
+    def _following(self, attempt: Attempt) -> Job:
+        def job() -> None:
+            try:
+                self._remedy.follow(attempt.id)
+            finally:
+                # From its end on, so that the backend's incidents get their turn in between.
+                self._followed[attempt.id] = self._monotonic()
+
+        return job
+
+    def _considering(self, incident: Incident) -> Job:
+        def job() -> None:
+            try:
+                self._remedy.consider(incident.id)
+            except Exception:
+                later = self._remedy.clock() + timedelta(seconds=self._remedy.limits.recheck_every)
+                self._attempts.look_again(incident.id, later)
+                raise
+
+        return job
+
+    def _hand_out(self, backend: str, job: Job) -> None:
+        with self._idle:
+            if backend in self._in_hand or self._remedy.stopping.is_set():
+                return
+            self._in_hand.add(backend)
+
+        def run() -> None:
+            try:
+                job()
+            except StorageError as error:
+                log.error("%s", line(event="storage_failed", backend=backend, why=error))  # noqa: TRY400
+            except Exception:
+                log.exception("%s", line(event="job_failed", backend=backend))
+            finally:
+                with self._idle:
+                    self._in_hand.discard(backend)
+                    self._idle.notify_all()
+                self.wake()
+
+        self._start(run)

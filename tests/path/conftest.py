@@ -1,0 +1,68 @@
+"""One running stack for the path tests: real Prometheus and Alertmanager, simulated servers."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from demo import parts
+from demo.child import free_ports
+from demo.servers import Server
+from demo.stack import Pace, Stack
+
+WAIT = 4.0
+NAMES = ("gpu-a", "gpu-b", "gpu-c", "gpu-d")
+
+
+@dataclass(frozen=True)
+class RunningPath:
+    """The running path: the stack and its servers by name."""
+
+    stack: Stack
+    servers: dict[str, Server]
+
+
+def eventually(what: Callable[[], object], *, within: float = 90.0) -> None:
+    """Wait until something holds; the deadline only guards against hanging."""
+    deadline = time.monotonic() + within
+    while not what():
+        assert time.monotonic() < deadline, "it did not come to be"
+        time.sleep(0.2)
+
+
+@pytest.fixture(scope="session")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPath]:
+    folder: Path = tmp_path_factory.mktemp("path")
+    programs = parts.find()
+    servers = {
+        name: Server(name, port, folder)
+        for name, port in zip(NAMES, free_ports(len(NAMES)), strict=True)
+    }
+    fleet = {
+        "defaults": {"wait": f"{WAIT:.0f}s", "load_time": "60s"},
+        "backends": [
+            {"name": s.name, "url": s.url, "restart": {"command": s.restart_command}}
+            for s in servers.values()
+        ],
+        "exporter": {"interval": "500ms", "timeout": "500ms"},
+        "remediator": {
+            "mode": "act",
+            "confirm_for": "2s",
+            "answer_within": "2s",
+            "recheck_every": "2s",
+            "cool_down": "10m",
+            "fleet_restarts": 10,
+        },
+    }
+    try:
+        for server in servers.values():
+            server.start("--load-seconds", "1")
+        for server in servers.values():
+            server.wait_ready()
+        with Stack(folder, programs, fleet, Pace()) as stack:
+            yield RunningPath(stack, servers)
+    finally:
+        for server in servers.values():
+            server.stop()

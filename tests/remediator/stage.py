@@ -1,0 +1,119 @@
+"""A remediator on a clock of its own, with a real database and fakes for all that is outside."""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from fleet.settings import Settings
+from remediator.attempts import Attempts
+from remediator.case import AlertState, Standing
+from remediator.incident import Attempt, AttemptState, Incident
+from remediator.journal import Journal
+from remediator.notification import Alert
+from remediator.proof import Request
+from remediator.recovery import Aftermath
+from remediator.remedy import Peers, Remedy
+from remediator.worker import Worker
+from tests.remediator import making
+from tests.remediator.fakes import (
+    Clock,
+    FakeAlertmanager,
+    FakeEvidence,
+    FakeRestarter,
+    FakeWitness,
+    Killed,
+    at_once,
+)
+
+BACK = Aftermath(
+    making.reading(making.T0.timestamp() + 60),
+    request=Request.ANSWERED,
+    request_why="answered in 0.05 s",
+)
+GONE = Aftermath(None, "the connection was refused")
+
+
+@dataclass
+class Stage:
+    """``tell`` a notification, let time ``pass_``, and see what became of it."""
+
+    folder: Path
+    settings: Settings = field(default_factory=making.settings)
+    start: Callable[[Callable[[], None]], None] = at_once
+
+    def __post_init__(self) -> None:
+        self.clock = Clock(making.at(60))
+        self.alertmanager = FakeAlertmanager()
+        self.witness = FakeWitness(self.clock)
+        self.restarter = FakeRestarter()
+        self.evidence = FakeEvidence()
+        self.open()
+
+    def open(self) -> None:
+        """Start the program: on the same database, with nothing else remembered."""
+        self.stopping = threading.Event()
+        self.journal = Journal()
+        self.attempts = Attempts(f"sqlite:///{self.folder / 'remediator.db'}")
+        limits = self.settings.remediator
+        assert limits is not None
+        peers = Peers(self.alertmanager, self.witness, self.restarter, self.evidence)
+        self.remedy = Remedy(
+            self.settings, limits, self.attempts, self.journal, peers, self.clock, self.stopping
+        )
+        self.worker = Worker(self.remedy, start=self.start, monotonic=self.clock.monotonic)
+
+    def kill_and_start(self) -> None:
+        """What is left of a program that was killed is its database."""
+        self.attempts.close()
+        self.restarter.killed = ""
+        self.evidence.killed = False
+        self.open()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.attempts.close()
+
+    def tell(self, *alerts: Alert) -> None:
+        """A notification comes in and is stored."""
+        self.attempts.note(alerts or (making.alert(),), self.clock())
+
+    def turn(self) -> None:
+        """One turn, after which the program may be gone."""
+        with suppress(Killed):
+            self.worker.turn()
+
+    def pass_(self, seconds: float, tick: float = 10.0) -> None:
+        """Let time pass, turning every ``tick`` seconds and at the end."""
+        until = self.clock.now.timestamp() + seconds
+        while self.clock.now.timestamp() < until:
+            self.clock.advance(min(tick, until - self.clock.now.timestamp()))
+            self.turn()
+
+    def say(self, state: AlertState) -> None:
+        """What Alertmanager says from now on."""
+        since = making.T0 if state is AlertState.ACTIVE else None
+        self.alertmanager.answer = Standing(state, f"so it is: {state}", since)
+
+    @property
+    def incident(self) -> Incident:
+        return self.attempts.newest_incidents(1)[0]
+
+    @property
+    def states(self) -> list[AttemptState]:
+        """The states of all attempts, the oldest first."""
+        return [attempt.state for attempt in self.all_attempts]
+
+    @property
+    def all_attempts(self) -> list[Attempt]:
+        return list(reversed(self.attempts.newest_attempts(100)))
+
+    @property
+    def told(self) -> list[str]:
+        """The journal, the oldest first: ``hold cooling_down``."""
+        lines = reversed(self.attempts.newest_decisions(100))
+        return [f"{line.action} {line.reason}" for line in lines]

@@ -1,0 +1,135 @@
+"""promtool and amtool are content, and the rule tests notice when a rule changes."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from demo import parts
+from tests.rules.shipped import RULE_FILES, RULES, TEST_FILES, groups
+
+
+@pytest.fixture(scope="module")
+def programs() -> parts.Parts:
+    return parts.find()
+
+
+def run(*argv: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(argv, check=False, capture_output=True, text=True, timeout=120)
+
+
+def test_the_rules_are_valid(programs: parts.Parts) -> None:
+    done = run(programs.promtool, "check", "rules", *RULE_FILES)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_example_configuration_of_prometheus_is_valid(programs: parts.Parts) -> None:
+    done = run(programs.promtool, "check", "config", RULES / "prometheus.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_routes_are_valid(programs: parts.Parts) -> None:
+    done = run(programs.amtool, "check-config", RULES / "alertmanager.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("file", TEST_FILES, ids=lambda file: file.stem)
+def test_the_rule_tests_pass(programs: parts.Parts, file: Path) -> None:
+    done = run(programs.promtool, "test", "rules", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("file", TEST_FILES, ids=lambda file: file.stem)
+def test_the_rule_tests_evaluate_recordings_before_alerts(file: Path) -> None:
+    # promtool shuffles groups that are not listed, and one that is late sees the last round's.
+    order = yaml.safe_load(file.read_text())["group_eval_order"]
+    assert order == [group["name"] for group in groups()]
+
+
+MUTANTS = {
+    "one wait instead of two": ("alerts.yml", "(2 * backend", "(1 * backend", "stuck"),
+    "more than two waits instead of two": (
+        "alerts.yml",
+        r">=( on \(backend\) group_left \(\)\s+\(2 \*)",
+        r">\1",
+        "stuck",
+    ),
+    "a failed scrape ends an alert": (
+        "recording.yml",
+        r"last_over_time\((vllm_engine_quiet_seconds)\[1m\]\)",
+        r"\1",
+        "stuck",
+    ),
+    "every exporter its own alert": (
+        "recording.yml",
+        r"max by \(backend, engine\) \(last_over_time\(vllm_engine_quiet",
+        "max by (backend, engine, instance) (last_over_time(vllm_engine_quiet",
+        "stuck",
+    ),
+    "the slower of two exporters decides": (
+        "recording.yml",
+        r"max by \(backend, engine\) \(last_over_time\(vllm_engine_quiet",
+        "min by (backend, engine) (last_over_time(vllm_engine_quiet",
+        "stuck",
+    ),
+    "dead before it can have exited": ("alerts.yml", "for: 90s", "for: 15s", "dead"),
+    "three waits instead of four": ("alerts.yml", "(4 * backend", "(3 * backend", "starved"),
+    "a stuck engine hides a starved neighbour": (
+        "alerts.yml",
+        r"unless on \(backend, engine\)",
+        "unless on (backend)",
+        "starved",
+    ),
+    "one exporter that is cut off makes a server down": (
+        "recording.yml",
+        r"min by \(backend, state\)",
+        "max by (backend, state)",
+        "backends",
+    ),
+    "our own restart is a foreign one": ("alerts.yml", ":max - 900)", ":max - 0)", "restarts"),
+    "everything after our restart is ours": (
+        "alerts.yml",
+        ":max - 900)",
+        ":max - 9000)",
+        "restarts",
+    ),
+    "two exporters see two restarts": (
+        "recording.yml",
+        r"max by \(backend\) \(increase",
+        "sum by (backend) (increase",
+        "restarts",
+    ),
+    "a silence is reported back": ("alerts.yml", "silenced|", "", "remediation"),
+    "a restart that helped is a failure": (
+        "alerts.yml",
+        "still_stuck|",
+        "recovered|",
+        "remediation",
+    ),
+    "an exporter nobody finds is not missed": (
+        "alerts.yml",
+        r"\s+or\s+max\(absent\(up\{job=\"vllm-exporter\"\}\)\)",
+        "",
+        "watchers",
+    ),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS.keys())
+def test_the_rule_tests_notice_a_wrong_rule(
+    programs: parts.Parts, mutant: tuple[str, str, str, str], tmp_path: Path
+) -> None:
+    file, pattern, replacement, suite = mutant
+    shutil.copytree(RULES, tmp_path / "rules")
+    wrong = tmp_path / "rules" / file
+    text = wrong.read_text()
+    pattern = pattern if "\\" in pattern else re.escape(pattern)
+    changed, count = re.subn(pattern, replacement, text)
+    assert count > 0, f"{file} has no {pattern!r} any more"
+    wrong.write_text(changed)
+    assert run(programs.promtool, "check", "rules", wrong).returncode == 0
+    done = run(programs.promtool, "test", "rules", tmp_path / "rules" / "tests" / f"{suite}.yml")
+    assert done.returncode != 0
