@@ -98,7 +98,7 @@ def _fleet(servers: dict[str, Server]) -> dict[str, object]:
             "confirm_for": "3s",
             "answer_within": "3s",
             "recheck_every": "2s",
-            "cool_down": "5m",
+            "cool_down": "15s",
         },
     }
 

@@ -84,12 +84,11 @@ def _serve(settings: Settings, listen: Listen) -> int:
     collector = FleetCollector(memory, settings.exporter, configured)
     app = create_app(memory, registry(collector), configured, pollers)
     try:
-        server = create_server(app, host=listen.host, port=listen.port, threads=4)
-    except (OSError, ValueError) as error:
-        # waitress makes a ValueError of a host name that does not resolve.
-        why = error.strerror if isinstance(error, OSError) else "the host does not resolve"
-        print(f"--web.listen-address: {listen}: {why}", file=sys.stderr)
+        sockets = [listen.bound()]
+    except OSError as error:
+        print(f"--web.listen-address: {listen}: {error.strerror}", file=sys.stderr)
         return CANNOT_LISTEN
+    server = create_server(app, sockets=sockets, threads=4)
     web = threading.Thread(target=server.run, name="web", daemon=True)
     web.start()
     pollers += poller.start(settings.backends, settings.exporter, memory, stop)

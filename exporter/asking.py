@@ -30,8 +30,8 @@ def engines_to_ask(
 ) -> list[str]:
     """The engines that are due for a short request: idle, by the look just taken.
 
-    Idle is: nothing running, nothing waiting, and nothing moved since the look before. A new
-    process is asked as soon as it is idle; after that at most once in ``every`` seconds.
+    Idle is: nothing running, nothing waiting, and nothing moved for one wait. A new process is
+    asked as soon as it is idle; after that at most once in ``every`` seconds.
     """
     cannot_be_asked = (
         every is None
@@ -42,16 +42,22 @@ def engines_to_ask(
     )
     if cannot_be_asked:
         return []
-    return [name for name, engine in history.engines.items() if _is_due(engine, now, every or 0.0)]
+    return [
+        name
+        for name, engine in history.engines.items()
+        if _is_due(engine, now, every or 0.0, backend.wait)
+    ]
 
 
-def _is_due(engine: EngineHistory, now: float, every: float) -> bool:
+def _is_due(engine: EngineHistory, now: float, every: float, wait: float) -> bool:
     idle = (
         engine.progress is not None
         and not engine.progress.sign_of_life
         and not engine.anything_pending
         and engine.reading.pending_is_readable
         and engine.reading.awake is not False
+        # Gauges are written at the end of a step: in a long first one the page still says idle.
+        and now - engine.still_since >= wait
     )
     in_flight = engine.asked is not None and engine.asked.in_flight
     recent = engine.last_asked is not None and now - engine.last_asked < every

@@ -37,7 +37,7 @@ class Asked:
 class EngineHistory:
     """One engine of one process. ``reading`` holds the last known value of every field.
 
-    ``seen_since``: when it was first read. ``kv_peak``: highest KV usage since the last output
+    ``seen_since``: when it was first read. ``still_since``: nothing it writes has moved since. ``kv_peak``: highest KV usage since the last output
     token. ``proven_alive``: seen to move in this process. ``longest_quiet``: the longest silence
     that ended by itself, in seconds. ``over``: seconds between the two last good readings, 0 after
     the first. ``last_asked``: when the last short request was sent, None if never.
@@ -47,6 +47,7 @@ class EngineHistory:
     quiet: Silence
     starved: Silence
     seen_since: float
+    still_since: float
     kv_peak: float | None = None
     proven_alive: bool = False
     longest_quiet: float = 0.0
@@ -92,7 +93,7 @@ class EngineHistory:
 def first_seen(new: EngineReading, at: float) -> EngineHistory:
     """A history that begins with the reading ``new`` at ``at``."""
     start = Silence(0.0, at)
-    return EngineHistory(new, start, start, at, kv_peak=new.kv_usage)
+    return EngineHistory(new, start, start, at, at, kv_peak=new.kv_usage)
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ def engine_after(old: EngineHistory, new: EngineReading, over: Interval) -> Engi
         over=over.ended - over.previous,
         kv_peak=_kv_peak(old, known, step),
         proven_alive=old.proven_alive or step.sign_of_life,
+        still_since=over.ended if step.sign_of_life else old.still_since,
     )
     if step.sign_of_life:
         pending = old.anything_pending and new.anything_pending

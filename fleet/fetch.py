@@ -22,6 +22,8 @@ from fleet.bounded import BoundedAdapter, deadline
 
 MAX_BYTES = 8 * 1024 * 1024
 REDIRECTS = (301, 302, 303, 307, 308)
+NO_CONTENT = 204
+LENGTHS = frozenset(("Content-Length", "Transfer-Encoding"))
 DEFAULT_PORTS = {"http": 80, "https": 443}
 # What a connection raises that the other side has closed.
 LOST = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
@@ -174,6 +176,9 @@ def _page(response: requests.Response, path: str, began: float) -> Page | Failur
         body += chunk
         if len(body) > MAX_BYTES:
             return Failure(Trouble.UNREADABLE, f"{path} answered more than {MAX_BYTES} bytes")
+    if not body and response.status_code != NO_CONTENT and LENGTHS.isdisjoint(response.headers):
+        # Not even the header was whole: it would have said that nothing follows.
+        return _lost(path)
     return Page(body.decode("utf-8", errors="replace"), time.monotonic() - began)
 
 
@@ -230,8 +235,12 @@ def _failure(error: Exception, path: str, timeout: float) -> Failure:
     if any(isinstance(cause, requests.exceptions.SSLError) for cause in causes):
         return Failure(Trouble.UNREACHABLE, "the TLS connection could not be made")
     if any(isinstance(cause, ConnectionError | http.client.HTTPException) for cause in causes):
-        return Failure(Trouble.RESET, f"the connection was lost while {path} was read")
+        return _lost(path)
     return Failure(Trouble.UNREACHABLE, f"no connection ({type(causes[-1]).__name__})")
+
+
+def _lost(path: str) -> Failure:
+    return Failure(Trouble.RESET, f"the connection was lost while {path} was read")
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

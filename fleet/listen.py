@@ -1,5 +1,6 @@
 """Where a program listens: HOST:PORT, as --web.listen-address takes it."""
 
+import socket
 from argparse import ArgumentTypeError
 from dataclasses import dataclass
 
@@ -16,6 +17,19 @@ class Listen:
     def __str__(self) -> str:
         """HOST:PORT, with brackets around an IPv6 host."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def bound(self) -> socket.socket:
+        """A socket that listens there. Raises OSError, also for a host that does not resolve."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        sock = socket.socket(family)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((self.host, self.port))
+            sock.listen(1024)
+        except OSError:
+            sock.close()
+            raise
+        return sock
 
 
 def listen_address(text: str) -> Listen:

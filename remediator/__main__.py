@@ -123,16 +123,11 @@ def _serve(settings: Settings, ours: RemediatorSettings, attempts: Attempts, lis
     own = registry(RemediatorCollector(ours.mode, names, attempts, journal))
     app = create_app(Desk(ours, attempts, journal, worker, own, _now))
     try:
-        server = create_server(
-            app,
-            host=listen.host,
-            port=listen.port,
-            threads=4,
-            max_request_body_size=8 * MOST_BYTES,
-        )
+        sockets = [listen.bound()]
     except OSError as error:
         print(f"--web.listen-address: {listen}: {error.strerror}", file=sys.stderr)
         return CANNOT_LISTEN
+    server = create_server(app, sockets=sockets, threads=4, max_request_body_size=8 * MOST_BYTES)
     web = threading.Thread(target=server.run, name="web", daemon=True)
     loop = threading.Thread(target=worker.run, name="worker", daemon=True)
     web.start()

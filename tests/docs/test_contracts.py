@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 METRICS = (ROOT / "docs" / "metrics.md").read_text()
 CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text()
 ROW = re.compile(
-    r"^\| `(?P<name>\w+)` \| (?P<labels>[^|]*) \| (?:gauge|counter|histogram) \|", re.MULTILINE
+    r"^\| `(?P<name>\w+)` \|(?P<labels>[^|]*)\| (?:gauge|counter|histogram) \|", re.MULTILINE
 )
 
 
@@ -31,7 +31,7 @@ def test_every_metric_is_documented_with_its_labels_and_no_other_is() -> None:
 
 
 def test_every_state_is_documented() -> None:
-    table = METRICS.split("### States")[1].split("\n## ")[0]
+    table = METRICS.split("## States")[1].split("\n## ")[0]
     assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(State)
 
 

@@ -52,7 +52,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPath]:
             "confirm_for": "2s",
             "answer_within": "2s",
             "recheck_every": "2s",
-            "cool_down": "10m",
+            "cool_down": "5s",
             "fleet_restarts": 10,
         },
     }

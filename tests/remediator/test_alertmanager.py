@@ -101,13 +101,18 @@ def test_what_a_real_alertmanager_answers() -> None:
     assert found.state is AlertState.SILENCED
 
 
+WRONG: list[dict[str, Any]] = [
+    {"startsAt": "x"},
+    {"startsAt": 7},
+    {"status": None},
+    {"status": {}},
+]
+
+
 @pytest.mark.parametrize(
     "body",
     [b"", b"{", b"{}", b"[1]", b"[{}]", b"null", b'[{"fingerprint": "7bdcfff547bc4d61"}]']
-    + [
-        json.dumps([{**one(), **wrong}]).encode()
-        for wrong in ({"startsAt": "x"}, {"startsAt": 7}, {"status": None}, {"status": {}})
-    ]
+    + [json.dumps([{**one(), **wrong}]).encode() for wrong in WRONG]
     + [
         json.dumps([one(), one()]).encode(),
         json.dumps([{**one(), "startsAt": "2026-03-01T12:00:00"}]).encode(),

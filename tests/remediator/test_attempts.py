@@ -11,7 +11,7 @@ from fleet.reading import EngineReading, Reading
 from fleet.settings import Mode
 from remediator.attempts import Attempts, UnderWayError
 from remediator.database import StorageError
-from remediator.decision import RESOLVED, Hold, Ignore, Reason
+from remediator.decision import RESOLVED, Decision, Hold, Ignore, Reason
 from remediator.incident import UNDER_WAY, AttemptState, IncidentState
 from remediator.notification import Status
 from tests.remediator.making import alert, at, reading
@@ -107,14 +107,13 @@ def test_what_is_held_is_due_at_its_next_look(attempts: Attempts) -> None:
 
 def test_the_journal_takes_changes_only(attempts: Attempts) -> None:
     attempts.note([alert()], at(0))
-    for seconds, decision in enumerate(
-        [
-            Hold(Reason.SILENCED, at(30), "first"),
-            Hold(Reason.SILENCED, at(60), "second"),
-            Hold(Reason.INHIBITED, at(60), "third"),
-            RESOLVED,
-        ]
-    ):
+    story: list[Decision] = [
+        Hold(Reason.SILENCED, at(30), "first"),
+        Hold(Reason.SILENCED, at(60), "second"),
+        Hold(Reason.INHIBITED, at(60), "third"),
+        RESOLVED,
+    ]
+    for seconds, decision in enumerate(story):
         (incident,) = attempts.newest_incidents(1)
         attempts.decided(incident, decision, at(90), at(seconds))
     lines = attempts.newest_decisions(10)

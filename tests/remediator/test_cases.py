@@ -9,17 +9,29 @@ HERE = Path(__file__).parent
 CASES = yaml.safe_load((HERE.parent / "fixtures" / "cases" / "notifications.yml").read_text())
 
 SHOWN_BY = {
-    "mixed-group": "test_notification.py::test_each_alert_stands_for_itself_and_the_root_is_never_used",
-    "ha-duplicate": "test_worker.py::test_the_same_notification_from_two_peers_and_fourteen_retries",
-    "slow-webhook": "test_webhook.py::test_a_notification_is_stored_before_it_is_acknowledged",
-    "retry-semantics": "test_webhook.py::test_what_cannot_be_stored_is_not_acknowledged",
-    "reverified-moved": "test_worker.py::test_nothing_is_restarted_that_moves_while_we_look",
-    "cannot-look": "test_policy.py::test_with_the_proof",
-    "silenced-meanwhile": "test_worker.py::test_silenced_while_we_looked",
-    "unknown-backend": "test_worker.py::test_a_label_that_names_no_backend_reaches_nobody",
-    "exporter-labels": "test_notification.py::test_no_other_label_stands_in_for_the_backend",
-    "someone-else": "test_policy.py::test_with_the_proof",
-    "killed-anywhere": "test_worker.py::test_killed_in_an_attempt_and_started_again",
+    "mixed-group": (
+        "test_notification.py",
+        "test_each_alert_stands_for_itself_and_the_root_is_never_used",
+    ),
+    "ha-duplicate": (
+        "test_worker.py",
+        "test_the_same_notification_from_two_peers_and_fourteen_retries",
+    ),
+    "slow-webhook": (
+        "test_webhook.py",
+        "test_a_notification_is_stored_before_it_is_acknowledged",
+    ),
+    "retry-semantics": ("test_webhook.py", "test_what_cannot_be_stored_is_not_acknowledged"),
+    "reverified-moved": (
+        "test_worker.py",
+        "test_nothing_is_restarted_that_moves_while_we_look",
+    ),
+    "cannot-look": ("test_worker.py", "test_what_cannot_be_read_is_held_and_a_person_is_told"),
+    "silenced-meanwhile": ("test_worker.py", "test_silenced_while_we_looked"),
+    "unknown-backend": ("test_worker.py", "test_a_label_that_names_no_backend_reaches_nobody"),
+    "exporter-labels": ("test_notification.py", "test_no_other_label_stands_in_for_the_backend"),
+    "someone-else": ("test_worker.py", "test_a_restart_by_somebody_else_starts_our_cool_down"),
+    "killed-anywhere": ("test_worker.py", "test_killed_in_an_attempt_and_started_again"),
 }
 NOT_YET = {
     "storm": "there is no setting yet for how many may be unhealthy at once",
@@ -32,5 +44,5 @@ def test_a_case_has_its_test(case: dict[str, str]) -> None:
     if case["id"] in NOT_YET:
         assert case["id"] not in SHOWN_BY
         return
-    file, _, name = SHOWN_BY[case["id"]].partition("::")
+    file, name = SHOWN_BY[case["id"]]
     assert f"def {name}(" in (HERE / file).read_text()

@@ -16,6 +16,7 @@ import requests
 from remediator.__main__ import main
 from tests.remediator.test_notification import body, one
 
+ROOT = Path(__file__).parents[2]
 FLEET = """
 backends: [{name: gpu-a, url: "http://127.0.0.1:1", restart: {command: ["true"]}}]
 remediator: {mode: act, token_file: token, alertmanager: "http://127.0.0.1:1"}
@@ -49,8 +50,10 @@ MISTAKES = {
     "no mode": (
         FLEET.replace("mode: act, ", ""),
         "secret",
-        "{file}: remediator.mode: is required: 'act' restarts what is proven stuck, 'shadow' "
-        "decides and records the same but restarts nothing",
+        (
+            "{file}: remediator.mode: is required: 'act' restarts what is proven stuck, "
+            "'shadow' decides and records the same but restarts nothing"
+        ),
     ),
     "no token": (
         FLEET,
@@ -116,7 +119,7 @@ def running(fleet: Path, port: int) -> Iterator[tuple["subprocess.Popen[bytes]",
                 *("--web.listen-address", f"127.0.0.1:{port}"),
             ],
             stderr=log,
-            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
             cwd=fleet.parent,
         )
         try:
@@ -163,10 +166,19 @@ def test_what_it_acknowledged_survives_sigkill(fleet: Path, port: int) -> None:
         assert "vllm-remediator" in requests.get(url, timeout=5).text
 
 
-def test_where_somebody_listens_already_it_cannot(
-    fleet: Path, port: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_somebody_listens_already_it_cannot(fleet: Path, port: int) -> None:
+    listen = f"127.0.0.1:{port}"
     with socket.create_server(("127.0.0.1", port)):
-        found = main(["--config.file", str(fleet), "--web.listen-address", f"127.0.0.1:{port}"])
-    assert found == 1
-    assert f"127.0.0.1:{port}: Address already in use" in capsys.readouterr().err
+        ended = subprocess.run(
+            [
+                *(sys.executable, "-m", "remediator", "--config.file", str(fleet)),
+                *("--web.listen-address", listen),
+            ],
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=30,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )
+    assert ended.returncode == 1
+    assert ended.stderr.endswith(f"--web.listen-address: {listen}: Address already in use\n")

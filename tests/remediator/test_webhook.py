@@ -197,9 +197,8 @@ def played(tmp_path: Path) -> Iterator[tuple[FlaskClient, Stage]]:
 
 def test_what_programs_are_told(played: tuple[FlaskClient, Stage]) -> None:
     client, _ = played
-    incidents = client.get("/api/incidents").json
-    attempts = client.get("/api/attempts").json
-    decisions = client.get("/api/decisions").json
+    paths = ("/api/incidents", "/api/attempts", "/api/decisions")
+    incidents, attempts, decisions = (json.loads(client.get(path).text) for path in paths)
     assert [i["backend"] for i in incidents] == ["<b>x</b>", "gpu-a"]
     assert attempts[0]["state"] == "recovered"
     assert attempts[0]["start_time_before"] == making.START

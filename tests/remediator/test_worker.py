@@ -73,6 +73,32 @@ def test_nothing_is_restarted_that_moves_while_we_look(stage: Stage) -> None:
     assert len(stage.witness.proofs) > 3  # it is looked at again and again
 
 
+def test_what_cannot_be_read_is_held_and_a_person_is_told(stage: Stage) -> None:
+    stage.witness.seen = making.proof(
+        saw=Saw(Sight.UNREADABLE, "/metrics did not answer in full within 5 s"),
+        request=Request.NOT_SENT,
+        reading=None,
+    )
+    stage.tell()
+    stage.pass_(300)
+    assert stage.restarter.restarted == []
+    assert stage.told == ["hold cannot_verify"]
+    assert stage.incident.action is Action.HOLD  # which remediator_held shows
+
+
+def test_a_restart_by_somebody_else_starts_our_cool_down(stage: Stage) -> None:
+    """They restarted it, it hung again within the cool-down, and the alert fires anew."""
+    theirs = stage.clock.now.timestamp()
+    stage.witness.seen = making.proof(reading=reading(theirs))
+    stage.clock.advance(300)
+    stage.tell(alert(starts_at=stage.clock.now))
+    stage.pass_(500)
+    assert stage.told == ["hold cooling_down"]
+    stage.pass_(200)
+    assert stage.restarter.restarted == ["gpu-a"]
+    assert stage.all_attempts[0].planned_at.timestamp() >= theirs + 900
+
+
 def test_what_answers_is_left_alone_until_it_is_notified_about_again(stage: Stage) -> None:
     stage.witness.seen = making.proof(request=Request.ANSWERED)
     stage.tell()
@@ -346,6 +372,15 @@ def test_a_backend_that_is_gone_from_fleet_yml_does_not_stay_under_way(stage: St
     stage.kill_and_start()
     stage.pass_(10)
     assert stage.states == [INTERRUPTED]
+
+
+def test_an_attempt_that_ended_is_followed_no_further(stage: Stage) -> None:
+    stage.witness.afterwards = BACK
+    stage.tell()
+    stage.pass_(60)
+    looks = len(stage.witness.looks)
+    stage.remedy.follow(stage.all_attempts[0].id)
+    assert len(stage.witness.looks) == looks
 
 
 def test_nothing_is_begun_once_we_are_stopping(stage: Stage) -> None:
