@@ -37,10 +37,11 @@ class Asked:
 class EngineHistory:
     """One engine of one process. ``reading`` holds the last known value of every field.
 
-    ``seen_since``: when it was first read. ``still_since``: nothing it writes has moved since. ``kv_peak``: highest KV usage since the last output
-    token. ``proven_alive``: seen to move in this process. ``longest_quiet``: the longest silence
-    that ended by itself, in seconds. ``over``: seconds between the two last good readings, 0 after
-    the first. ``last_asked``: when the last short request was sent, None if never.
+    ``seen_since``: when it was first read. ``still_since``: nothing it writes has moved since.
+    ``kv_peak``: highest KV usage since the last output token. ``proven_alive``: seen to move in
+    this process. ``longest_quiet``: the longest silence that ended by itself, in seconds.
+    ``over``: seconds between the two last good readings, 0 after the first. ``last_asked``: when
+    the last short request was sent, None if never.
     """
 
     reading: EngineReading
