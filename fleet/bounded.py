@@ -14,6 +14,7 @@ from typing import Any
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import NewConnectionError
 
 
 class _Deadline(threading.local):
@@ -94,20 +95,18 @@ def _connected(host: str, port: int, options: Sequence[tuple[Any, ...]]) -> sock
 
 class _BoundedHTTP(HTTPConnection):
     def _new_conn(self) -> socket.socket:
-        return _connected(self._dns_host, self.port, self.socket_options or ())
+        try:
+            return _connected(self._dns_host, self.port, self.socket_options or ())
+        except OSError as error:
+            raise NewConnectionError(self, str(error)) from error
 
     def connect(self) -> None:
         super().connect()
         self.sock = _BoundedSocket(self.sock)
 
 
-class _BoundedHTTPS(HTTPSConnection):
-    def _new_conn(self) -> socket.socket:
-        return _connected(self._dns_host, self.port, self.socket_options or ())
-
-    def connect(self) -> None:
-        super().connect()
-        self.sock = _BoundedSocket(self.sock)
+class _BoundedHTTPS(_BoundedHTTP, HTTPSConnection):
+    """The same on top of TLS, whose connect() this inherits."""
 
 
 class _BoundedHTTPPool(HTTPConnectionPool):

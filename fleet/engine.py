@@ -2,7 +2,8 @@
 
 Invariant: silence is only ever counted between two good readings of one process that differ in
 nothing the engine writes, and only while work was pending: shown by the later page (a line that is
-missing there shows none), or our own short request.
+missing there shows none), or our own short request. A page without KV usage proves nothing: on it a
+long prefill looks the same as a hang.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -177,7 +178,12 @@ def _silent(engine: EngineHistory, new: EngineReading, over: Interval) -> Engine
     """Nothing moved. Time is counted where work was pending and no read failed in between."""
     return replace(
         engine,
-        quiet=_silence(engine, engine.quiet, over, pending=new.requests_pending),
+        quiet=_silence(
+            engine,
+            engine.quiet,
+            over,
+            pending=new.requests_pending and new.kv_usage is not None,
+        ),
         starved=_silence(engine, engine.starved, over, pending=new.anything_pending),
     )
 

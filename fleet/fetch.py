@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import requests
+import urllib3
 
 from fleet import __version__
 from fleet.backend import Backend
@@ -23,10 +24,11 @@ from fleet.bounded import BoundedAdapter, deadline
 MAX_BYTES = 8 * 1024 * 1024
 REDIRECTS = (301, 302, 303, 307, 308)
 NO_CONTENT = 204
-LENGTHS = frozenset(("Content-Length", "Transfer-Encoding"))
 DEFAULT_PORTS = {"http": 80, "https": 443}
 # What a connection raises that the other side has closed.
 LOST = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
+# What an answer raises that breaks off or is not HTTP.
+BROKEN = (ConnectionError, http.client.HTTPException, urllib3.exceptions.ProtocolError)
 
 
 class Trouble(StrEnum):
@@ -61,13 +63,23 @@ class Failure:
     status: int | None = None
 
 
+class _Session(requests.Session):
+    """A session that leaves redirects alone, also when they are not followed.
+
+    ``requests`` reads the body of every redirect to its end, however long it is.
+    """
+
+    def get_redirect_target(self, resp: requests.Response) -> None:  # noqa: ARG002 -- as it has it
+        return None
+
+
 class Fetcher:
     """Exchanges with one backend over kept-alive connections. Belongs to one thread at a time."""
 
     def __init__(self, backend: Backend, program: str) -> None:
         """``program`` is named in the User-Agent, so that a server's log tells who asked."""
         self._backend = backend
-        self._session = requests.Session()
+        self._session = _Session()
         self._session.trust_env = False
         self._session.mount("http://", BoundedAdapter())
         self._session.mount("https://", BoundedAdapter())
@@ -176,10 +188,14 @@ def _page(response: requests.Response, path: str, began: float) -> Page | Failur
         body += chunk
         if len(body) > MAX_BYTES:
             return Failure(Trouble.UNREADABLE, f"{path} answered more than {MAX_BYTES} bytes")
-    if not body and response.status_code != NO_CONTENT and LENGTHS.isdisjoint(response.headers):
+    if not body and response.status_code != NO_CONTENT and _of_no_length(response):
         # Not even the header was whole: it would have said that nothing follows.
         return _lost(path)
     return Page(body.decode("utf-8", errors="replace"), time.monotonic() - began)
+
+
+def _of_no_length(response: requests.Response) -> bool:
+    return not any(name in response.headers for name in ("Content-Length", "Transfer-Encoding"))
 
 
 def _refusal(response: requests.Response, path: str) -> Failure | None:
@@ -234,7 +250,7 @@ def _failure(error: Exception, path: str, timeout: float) -> Failure:
         return Failure(Trouble.UNREACHABLE, "the host name does not resolve")
     if any(isinstance(cause, requests.exceptions.SSLError) for cause in causes):
         return Failure(Trouble.UNREACHABLE, "the TLS connection could not be made")
-    if any(isinstance(cause, ConnectionError | http.client.HTTPException) for cause in causes):
+    if any(isinstance(cause, BROKEN) for cause in causes):
         return _lost(path)
     return Failure(Trouble.UNREACHABLE, f"no connection ({type(causes[-1]).__name__})")
 

@@ -108,13 +108,17 @@ class Listener:
     def close(self) -> None:
         """Stop listening, close every connection and wait for the threads."""
         self._closing.set()
-        with contextlib.suppress(OSError):
-            self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
+        self.stop_listening()
         self.close_connections()
         for thread in self._threads:
             thread.join(10.0)
             assert not thread.is_alive()
+
+    def stop_listening(self) -> None:
+        """Refuse new connections and keep the open ones."""
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
 
     def close_connections(self) -> None:
         """Close every open connection; a server does so when it was kept alive long enough."""
