@@ -133,10 +133,15 @@ def engine_after(old: EngineHistory, new: EngineReading, over: Interval) -> Engi
     if step.sign_of_life:
         pending = old.anything_pending and new.anything_pending
         return _alive(engine, over, starving=pending and not step.worked)
-    if over.doubt or known.awake is False or not known.pending_is_readable:
+    if over.doubt or known.awake is False or _is_blurred(known, new):
         nothing = Silence(0.0, over.ended)
         return replace(engine, quiet=nothing, starved=nothing)
     return _silent(engine, new, over)
+
+
+def _is_blurred(known: EngineReading, new: EngineReading) -> bool:
+    """Whether the page lacks what silence could be told by."""
+    return not new.pending_is_readable or (known.anything_pending and new.kv_usage is None)
 
 
 def _last_known(old: EngineReading, new: EngineReading) -> EngineReading:
@@ -178,12 +183,7 @@ def _silent(engine: EngineHistory, new: EngineReading, over: Interval) -> Engine
     """Nothing moved. Time is counted where work was pending and no read failed in between."""
     return replace(
         engine,
-        quiet=_silence(
-            engine,
-            engine.quiet,
-            over,
-            pending=new.requests_pending and new.kv_usage is not None,
-        ),
+        quiet=_silence(engine, engine.quiet, over, pending=new.requests_pending),
         starved=_silence(engine, engine.starved, over, pending=new.anything_pending),
     )
 

@@ -9,6 +9,7 @@ from fleet.engine import EngineHistory
 from fleet.fetch import Trouble
 from fleet.history import History
 from fleet.progress import Progress
+from fleet.reading import Reading
 from fleet.state import State
 
 WAITS_OF_PROOF = 2
@@ -64,14 +65,15 @@ def judge(history: History, backend: Backend) -> Judgement:
         return Judgement(failure, MappingProxyType({}))
     if backend.kind is Kind.PROXY:
         return _whole(State.PROXY, "declared a proxy, which has no engine of its own; it answers")
-    if history.reading is None:
+    if history.reading is None or history.seen_at is None:
         return _whole(State.UNKNOWN, "not read yet")
     if not history.engines:
         return _whole(State.NO_METRICS, "/metrics answers, but without any metric of a vLLM engine")
-    engines = {
-        name: _engine_verdict(history, engine, backend.wait)
-        for name, engine in history.engines.items()
-    }
+    engines = {}
+    for name, engine in history.engines.items():
+        still = history.seen_at - engine.still_since
+        doubt = _doubt(engine, history.reading, name) if still >= backend.wait else None
+        engines[name] = _engine_verdict(engine, doubt, still, backend.wait)
     worst = min(engines, key=lambda name: WORST_FIRST.index(engines[name].state))
     of_backend = engines[worst]
     if len(engines) > 1:
@@ -129,13 +131,28 @@ def _stands_still(history: History) -> bool:
     return not moved and any(engine.anything_pending for engine in engines)
 
 
-def _engine_verdict(history: History, engine: EngineHistory, wait: float) -> Verdict:
+def _engine_verdict(engine: EngineHistory, doubt: str | None, still: float, wait: float) -> Verdict:
     now = engine.reading
     if not now.pending_is_readable:
         return _verdict(State.UNKNOWN, "running or waiting is NaN or malformed on the page")
     if now.awake is False:
         return _verdict(State.SLEEPING, f"put to sleep, {_pending(engine)}")
-    return _of_silence(engine, wait) or _of_doubt(history, engine, wait) or _of_activity(engine)
+    silence = _of_silence(engine, wait)
+    if silence is None and doubt is not None:
+        nothing = f"{_pending(engine)}, and nothing has moved for {still:.0f} s, but"
+        return _verdict(State.UNKNOWN, f"{nothing} {doubt}")
+    return silence or _of_activity(engine)
+
+
+def _doubt(engine: EngineHistory, reading: Reading, name: str) -> str | None:
+    """Why the page cannot prove that an engine hangs which shows pending work; None if it can."""
+    if not engine.anything_pending:
+        return None
+    if not engine.proven_alive and reading.start_time is None:
+        return "nothing ever has and there is no start time: a predecessor's page, perhaps"
+    if reading.engines[name].kv_usage is None:
+        return "the page does not show KV usage, without which a long prefill looks the same"
+    return None
 
 
 def _of_silence(engine: EngineHistory, wait: float) -> Verdict | None:
@@ -151,20 +168,6 @@ def _of_silence(engine: EngineHistory, wait: float) -> Verdict | None:
         proof = f"proven stuck at {WAITS_OF_PROOF * wait:g} s"
         return _verdict(State.QUIET, f"{_silence(engine)}; {proof}")
     return None
-
-
-def _of_doubt(history: History, engine: EngineHistory, wait: float) -> Verdict | None:
-    """A page that never moved and has no start time may be what a predecessor left behind."""
-    there_is_one = history.reading is not None and history.reading.start_time is not None
-    if engine.proven_alive or there_is_one or not engine.anything_pending:
-        return None
-    watched = (history.seen_at or engine.seen_since) - engine.seen_since
-    if watched < wait:
-        return None
-    doubt = f"nothing has moved since watching began {watched:.0f} s ago and there is no start time"
-    return _verdict(
-        State.UNKNOWN, f"{_pending(engine)}, but {doubt}: a predecessor's page, perhaps"
-    )
 
 
 def _of_activity(engine: EngineHistory) -> Verdict:
