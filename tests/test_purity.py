@@ -22,6 +22,8 @@ PURE = (
     "remediator/decision.py",
     "remediator/policy.py",
     "remediator/proof.py",
+    "remediator/recovery.py",
+    "remediator/rows.py",
     "remediator/verdict.py",
     "demo/vllm/engine.py",
     "demo/vllm/scheduler.py",

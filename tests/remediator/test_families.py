@@ -9,6 +9,7 @@ from prometheus_client.exposition import generate_latest
 from fleet.settings import Mode
 from remediator.collector import RemediatorCollector, registry
 from remediator.database import StorageError
+from remediator.decision import Reason
 from remediator.families import FAMILIES, NAMES
 from remediator.incident import ENDS
 from remediator.journal import Received
@@ -87,13 +88,14 @@ def test_the_mode_is_one_hot(stage: Stage) -> None:
 def test_a_restart_from_its_beginning_to_its_end(stage: Stage) -> None:
     stage.witness.afterwards = GONE
     stage.tell()
-    stage.pass_(70)
+    stage.pass_(120)
     assert value(stage, "remediator_attempts_in_progress") == 1
     assert value(stage, "remediator_restarts_total", backend="gpu-a") == 1
     begun = value(stage, "remediator_last_restart_timestamp_seconds", backend="gpu-a")
     assert begun == stage.all_attempts[0].acting_at.timestamp()  # type: ignore[union-attr]
     assert value(stage, "remediator_incidents_open", backend="gpu-a") == 1
     # What is being restarted is not held back.
+    assert stage.incident.reason is Reason.UNDER_WAY
     assert value(stage, "remediator_held", backend="gpu-a", reason="under_way") is None
     stage.witness.afterwards = BACK
     stage.pass_(30)

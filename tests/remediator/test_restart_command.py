@@ -23,6 +23,16 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("deaf", flush=True)
 time.sleep(60)
 """
+DEAF_GRANDCHILD = """
+import subprocess, sys, time
+deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); "
+child = subprocess.Popen(
+    [sys.executable, "-c", deaf + "time.sleep(60)"], stdout=subprocess.PIPE
+)
+child.stdout.readline()
+open(sys.argv[1], "w").write(str(child.pid))
+time.sleep(60)
+"""
 SERVER_LEFT_BEHIND = """
 import subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
@@ -123,6 +133,12 @@ def test_a_command_that_does_not_hear_sigterm_is_killed() -> None:
     outcome = Command().restart(python(DEAF, timeout=1.0))
     assert outcome.why.endswith("and was killed")
     assert outcome.output == "deaf\n"
+
+
+def test_a_grandchild_that_does_not_hear_sigterm_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "grandchild"
+    Command().restart(python(DEAF_GRANDCHILD, str(file), timeout=1.5))
+    assert gone_within(int(file.read_text()), 2.0)
 
 
 def test_what_a_command_leaves_behind_neither_holds_us_nor_is_killed() -> None:
