@@ -6,6 +6,7 @@ The rules and the routes are the shipped ones. Only addresses and the pace of ro
 import contextlib
 import secrets
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,6 +96,17 @@ class Stack:
             f"{self.prometheus}/api/v1/query", params={"query": expression}, timeout=5
         ).json()
         return list(answer["data"]["result"])
+
+    def ever(self, expression: str, *, since: float) -> list[dict[str, Any]]:
+        """The series that a query gave at any second from ``since`` (Unix seconds) until now."""
+        span = {"start": str(since), "end": str(time.time()), "step": "1"}
+        answer = requests.get(
+            f"{self.prometheus}/api/v1/query_range",
+            params={"query": expression, **span},
+            timeout=10,
+        )
+        answer.raise_for_status()
+        return list(answer.json()["data"]["result"])
 
     def _write_files(self) -> None:
         self.token_file.write_text(secrets.token_urlsafe(32))
