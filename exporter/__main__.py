@@ -38,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return BAD_SETTINGS
     if args.config_check:
-        print(f"{args.config_file}: {len(settings.backends)} backends, valid")
+        many = len(settings.backends)
+        print(f"{args.config_file}: {many} backend{'' if many == 1 else 's'}, valid")
         return 0
     return _serve(settings, args.listen)
 
