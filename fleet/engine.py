@@ -38,7 +38,7 @@ class Asked:
 class EngineHistory:
     """One engine of one process. ``reading`` holds the last known value of every field.
 
-    ``seen_since``: when it was first read. ``still_since``: nothing it writes has moved since.
+    ``still_since``: nothing it writes has moved since.
     ``kv_peak``: highest KV usage since the last output token. ``proven_alive``: seen to move in
     this process. ``longest_quiet``: the longest silence that ended by itself, in seconds.
     ``over``: seconds between the two last good readings, 0 after the first. ``last_asked``: when
@@ -48,7 +48,6 @@ class EngineHistory:
     reading: EngineReading
     quiet: Silence
     starved: Silence
-    seen_since: float
     still_since: float
     kv_peak: float | None = None
     proven_alive: bool = False
@@ -95,7 +94,7 @@ class EngineHistory:
 def first_seen(new: EngineReading, at: float) -> EngineHistory:
     """A history that begins with the reading ``new`` at ``at``."""
     start = Silence(0.0, at)
-    return EngineHistory(new, start, start, at, at, kv_peak=new.kv_usage)
+    return EngineHistory(new, start, start, at, kv_peak=new.kv_usage)
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class Interval:
 
     ``previous`` ended the last one; this one began at ``began`` and ended at ``ended``. ``gap``:
     reads failed in between, so the time does not count. ``doubt``: what was silent cannot be held
-    against the engine (blindness, several processes by turns), so counting starts afresh.
+    against the engine (blindness, an absence, several processes by turns): counting starts afresh.
     ``believed``: the page is this process's own, and not perhaps one that its predecessor left;
     if it is not, only our own short request counts as pending.
     """
@@ -127,8 +126,11 @@ def engine_after(old: EngineHistory, new: EngineReading, over: Interval) -> Engi
         progress=step,
         over=over.ended - over.previous,
         kv_peak=_kv_peak(old, known, step),
-        proven_alive=old.proven_alive or step.sign_of_life,
+        # What moved across an absence may be a predecessor's last work.
+        proven_alive=not over.doubt and (old.proven_alive or _changed(old.reading, step)),
         still_since=over.ended if step.sign_of_life else old.still_since,
+        # Sent before that, perhaps to a process that is gone: its silence proves nothing.
+        asked=None if over.doubt else old.asked,
     )
     if step.sign_of_life:
         pending = old.anything_pending and new.anything_pending
@@ -142,6 +144,15 @@ def engine_after(old: EngineHistory, new: EngineReading, over: Interval) -> Engi
 def _is_blurred(known: EngineReading, new: EngineReading) -> bool:
     """Whether the page lacks what silence could be told by."""
     return not new.pending_is_readable or (known.anything_pending and new.kv_usage is None)
+
+
+def _changed(before: EngineReading, step: Progress) -> bool:
+    """Whether something moved from one known value to another.
+
+    A line that only appears is not proof that this process wrote it: the page before may have been
+    cut short, and the page now be a predecessor's.
+    """
+    return any(getattr(before, name) is not None for name in step.moved)
 
 
 def _last_known(old: EngineReading, new: EngineReading) -> EngineReading:

@@ -118,6 +118,7 @@ def _after_reading(history: History, reading: Reading, look: Look, interval: flo
         ended=look.ended,
         gap=history.failures > 0,
         doubt=blind
+        or was_away
         or history.behind_proxy
         or (history.reading.start_time is None) is not (reading.start_time is None),
         believed=not was_away and not history.carried_over,

@@ -191,7 +191,7 @@ def test_the_game_does_restart_things() -> None:
 def test_an_incident_is_restarted_once_however_its_attempt_ended(
     sight: Sight,
     request: Request,
-    dead: bool,  # noqa: FBT001 -- drawn
+    dead: bool,
     ended: AttemptState,
 ) -> None:
     """Unless it was interrupted, and the start time shows that the process is the same one."""
