@@ -1,0 +1,191 @@
+"""Looks at servers over real sockets; what is asked of them is counted there."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from exporter.asking import Asking
+from exporter.memory import Memory
+from exporter.poller import Poller, start
+from fleet.answer import Result
+from fleet.backend import Kind
+from fleet.settings import ExporterSettings
+from fleet.state import State
+from tests.exporter.fleets import SETTINGS, Clock, backend_at
+from tests.fleet.listeners import Listener, Vllm, eventually, serving
+from tests.fleet.pages import BUSY, IDLE, page
+
+ASKED = "/v1/completions"
+
+
+@pytest.fixture
+def vllm() -> Vllm:
+    return Vllm(page=page({"0": IDLE}, 1000.0))
+
+
+@pytest.fixture
+def url(vllm: Vllm) -> Iterator[str]:
+    with Listener(serving(vllm.answer)) as listener:
+        yield listener.url
+
+
+def poller(url: str, clock: Clock, kind: Kind = Kind.VLLM) -> Poller:
+    return Poller(backend_at(url, kind=kind), SETTINGS, Memory(), monotonic=clock, wall=lambda: 0.0)
+
+
+def polled(poller: Poller, clock: Clock, times: int) -> State:
+    """The state after so many polls at the interval."""
+    for _ in range(times):
+        clock.now += SETTINGS.interval
+        state = poller.poll().judgement.backend.state
+    return state
+
+
+WORKING = {
+    "running": {**IDLE, "running": 1},
+    "waiting": {**IDLE, "waiting": 1, "capacity": 1},
+    "waiting for something outside": {**IDLE, "waiting": 1, "deferred": 1},
+    "asleep": {**IDLE, "awake": 0},
+}
+
+
+@pytest.mark.parametrize("values", WORKING.values(), ids=WORKING)
+def test_a_server_with_anything_to_do_is_sent_nothing(
+    values: dict[str, float], vllm: Vllm, url: str
+) -> None:
+    vllm.page = page({"0": values}, 1000.0)
+    polled(poller(url, clock := Clock()), clock, 40)
+    assert set(vllm.paths()) <= {"/metrics", "/health"}
+
+
+def test_a_server_on_which_anything_moves_is_asked_for_its_page_alone(vllm: Vllm, url: str) -> None:
+    watching, clock = poller(url, Clock()), Clock()
+    polled(watching, clock, 1)
+    vllm.requests.clear()
+    for step in range(1, 20):
+        vllm.page = page({"0": {**IDLE, "steps": 100 + step}}, 1000.0)
+        polled(watching, clock, 1)
+    assert set(vllm.paths()) == {"/metrics"}
+
+
+def test_an_idle_engine_is_asked_after_a_whole_wait_and_then_at_its_pace(
+    vllm: Vllm, url: str
+) -> None:
+    watching = poller(url, clock := Clock())
+    polled(watching, clock, 4)
+    assert vllm.paths()[ASKED] == 0
+    polled(watching, clock, 1)
+    assert eventually(lambda: vllm.paths()[ASKED] == 1)
+    polled(watching, clock, 19)
+    assert vllm.paths()[ASKED] == 1
+    polled(watching, clock, 1)
+    assert eventually(lambda: vllm.paths()[ASKED] == 2)
+
+
+def test_one_request_at_most_is_in_flight_and_its_silence_is_proof(vllm: Vllm, url: str) -> None:
+    vllm.hold.clear()
+    watching = poller(url, clock := Clock())
+    polled(watching, clock, 5)
+    assert vllm.asked.wait(10)
+    assert polled(watching, clock, 9) is State.STUCK
+    polled(watching, clock, 60)
+    assert vllm.most_in_flight == 1
+    vllm.hold.set()
+
+
+def test_an_answer_is_counted_and_ends_the_silence(vllm: Vllm, url: str) -> None:
+    vllm.hold.clear()
+    watching = poller(url, clock := Clock())
+    polled(watching, clock, 9)
+    assert vllm.asked.wait(10)
+    vllm.hold.set()
+    assert eventually(lambda: watching.poll().answers[Result.ANSWERED] == 1)
+    assert polled(watching, clock, 1) is State.IDLE
+
+
+def test_health_that_says_503_is_a_dead_engine(vllm: Vllm, url: str) -> None:
+    watching = poller(url, clock := Clock())
+    polled(watching, clock, 2)
+    vllm.health = "503 Service Unavailable"
+    assert polled(watching, clock, 1) is State.ENGINE_DEAD
+    vllm.health = "200 OK"
+    assert polled(watching, clock, 1) is State.IDLE
+
+
+def test_a_proxy_is_asked_for_its_models_only(vllm: Vllm, url: str) -> None:
+    watching = poller(url, clock := Clock(), Kind.PROXY)
+    assert polled(watching, clock, 40) is State.PROXY
+    assert set(vllm.paths()) == {"/v1/models"}
+
+
+def test_a_server_that_hangs_holds_up_no_other() -> None:
+    settings = ExporterSettings(interval=0.2, timeout=0.2, answer_every=None)
+    memory, stop = Memory(), threading.Event()
+    hung = threading.Event()
+    busy = Vllm(page=page({"0": BUSY}, 1000.0))
+    with (
+        Listener(lambda _: hung.wait(30) and None) as hanging,
+        Listener(serving(busy.answer)) as good,
+    ):
+        backends = (
+            backend_at(hanging.url, name="hangs"),
+            backend_at(good.url, name="works"),
+        )
+        pollers = start(backends, settings, memory, stop)
+        assert eventually(lambda: busy.paths()["/metrics"] >= 10)
+        states = {s.backend.name: s.judgement.backend.state for s in memory.snapshots()}
+        stop.set()
+        hung.set()
+        for thread in pollers:
+            thread.join(5)
+    assert states == {"hangs": State.UNRESPONSIVE, "works": State.BUSY}
+
+
+class Stop(threading.Event):
+    """Ends a run after so many waits; waiting moves the clock."""
+
+    def __init__(self, clock: Clock, rounds: int) -> None:
+        super().__init__()
+        self._clock = clock
+        self._rounds = rounds
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._clock.now += timeout or 0.0
+        self._rounds -= 1
+        return self._rounds < 0
+
+
+class Slow(Poller):
+    """A poller whose third poll takes so long that two are missed; keeps when each began."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(backend_at("http://127.0.0.1:9"), SETTINGS, Memory(), monotonic=clock)
+        self.clock = clock
+        self.began: list[float] = []
+
+    def poll(self, *, late_seconds: float = 0.0) -> None:  # type: ignore[override]
+        assert late_seconds >= 0
+        self.began.append(self.clock.now - 1000.0)
+        if len(self.began) == 3:
+            self.clock.now += 2.5 * SETTINGS.interval
+        if len(self.began) == 4:
+            raise RuntimeError("a bug in one look")
+
+
+def test_polls_keep_to_their_grid_and_missed_ones_are_left_out() -> None:
+    slow = Slow(clock := Clock())
+    slow.run(Stop(clock, 6), first_after=5.0)
+    assert slow.began == [5.0, 20.0, 35.0, 80.0, 95.0, 110.0]
+
+
+def test_every_request_sent_has_one_end_even_if_asking_fails() -> None:
+    def broken() -> None:
+        raise RuntimeError("no fetcher")
+
+    asking = Asking(backend_at("http://127.0.0.1:9"), broken, patience=1.0)  # type: ignore[arg-type]
+    asking.send("0", several=False)
+    ends = []
+    assert eventually(lambda: bool(ends.extend(asking.ended()) or ends))
+    assert [end.answer.result for end in ends] == [Result.ERROR]
+    assert not asking.in_flight("0")
