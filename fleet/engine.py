@@ -71,8 +71,8 @@ class EngineHistory:
     def heard(self, answer: Answer, at: float) -> "EngineHistory":
         """The history once the short request has ended at ``at``.
 
-        An answer is a sign of life. Silence stays silence until something moves. An error is
-        neither, and leaves what an earlier request met with. The end of a request that was sent to
+        An answer is a sign of life. Silence all the while stays silence until something moves. An
+        error is neither, and leaves what an earlier request met with. The end of a request that was sent to
         an earlier process says nothing of this one.
         """
         if self.asked is None:
@@ -82,7 +82,10 @@ class EngineHistory:
                 alive = replace(self, asked=None, answer=answer, proven_alive=True)
                 return replace(alive, quiet=Silence(0.0, at), starved=Silence(0.0, at))
             case Result.UNANSWERED:
-                return replace(self, asked=Asked(self.asked.since, in_flight=False), answer=answer)
+                # Something moved while it was open, a sleep perhaps: too short a silence since.
+                moved = self.last_asked is None or self.asked.since > self.last_asked
+                given_up = None if moved else Asked(self.asked.since, in_flight=False)
+                return replace(self, asked=given_up, answer=answer)
             case Result.ERROR:
                 met_with_silence = (
                     self.last_asked is not None and self.asked.since < self.last_asked

@@ -127,8 +127,18 @@ def test_processes_by_turns_are_behind_a_proxy_until_one_has_stayed() -> None:
     assert seen.judgement.backend.state is State.BEHIND_PROXY
     assert seen.history.restarts == 1
     stayed = list(watch([*turns, *[turns[-1]] * 40]))
-    assert State.STUCK not in {step.judgement.backend.state for step in stayed[:22]}
-    assert not stayed[-1].history.behind_proxy
+    latched = [step.history for step in stayed if step.history.behind_proxy]
+    assert {history.engines["0"].quiet.seconds for history in latched} == {0}
+    assert len(latched) == 20
+
+
+def test_a_prompt_that_is_read_block_by_block_is_work_and_a_falling_usage_is_none() -> None:
+    filling = [reading({**BUSY, "kv": i / 100}) for i in range(30)]
+    assert last(filling).history.engines["0"].starved.seconds == 0
+    churning = [reading({**BUSY, "kv": 0.5 - i / 100}) for i in range(30)]
+    engine = last(churning).history.engines["0"]
+    assert engine.quiet.seconds == 0
+    assert last(churning).judgement.backend.state is State.STARVED
 
 
 VERDICTS = {
@@ -208,6 +218,16 @@ def test_silence_goes_on_when_the_request_is_given_up() -> None:
     history = heard(history, "0", UNANSWERED, at + 3.5 * INTERVAL)
     history = go_on(history, at + 3 * INTERVAL, 6, FROZEN)
     assert judge(history, backend()).backend.state is State.STUCK
+
+
+def test_a_request_in_whose_time_something_moved_and_that_is_given_up_proves_nothing() -> None:
+    history, at = idle_then_asked()
+    others = Reading.from_page(page({"0": {**IDLE, "steps": 9000}}, FROZEN.start_time))
+    history = go_on(history, at, 7, FROZEN)
+    history = go_on(history, at + 7 * INTERVAL, 6, others)
+    history = heard(history, "0", UNANSWERED, at + 13.5 * INTERVAL)
+    history = go_on(history, at + 13 * INTERVAL, 8, others)
+    assert history.engines["0"].quiet.seconds == 0
 
 
 def test_an_answer_ends_silence() -> None:
