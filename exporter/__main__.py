@@ -1,12 +1,10 @@
 """vllm-exporter: watches the backends of fleet.yml and serves what it makes of them."""
 
-import argparse
 import logging
 import signal
 import sys
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 
 from waitress.server import create_server
 
@@ -14,19 +12,21 @@ from exporter import poller
 from exporter.collector import FleetCollector, registry
 from exporter.memory import Memory
 from exporter.web import create_app
-from fleet import __version__
-from fleet.listen import Listen, listen_address
+from fleet.flags import flags
+from fleet.listen import Listen
 from fleet.settings import Settings, SettingsError, load
 
 CANNOT_LISTEN = 1
 BAD_SETTINGS = 2
+PORT = 9109
+DESCRIPTION = "Reads vLLM backends at a fixed interval and publishes their state as metrics."
 
 log = logging.getLogger("exporter")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT. Returns 0, 1 if it cannot listen, 2 if the settings are bad."""
-    args = _parser().parse_args(argv)
+    args = flags("vllm-exporter", DESCRIPTION, port=PORT).parse_args(argv)
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO,
@@ -42,37 +42,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{args.config_file}: {many} backend{'' if many == 1 else 's'}, valid")
         return 0
     return _serve(settings, args.listen)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="vllm-exporter",
-        description="Reads vLLM backends at a fixed interval and publishes their state as metrics.",
-    )
-    parser.add_argument(
-        "--config.file",
-        dest="config_file",
-        type=Path,
-        default=Path("fleet.yml"),
-        metavar="FILE",
-        help="the fleet's settings (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--config.check",
-        dest="config_check",
-        action="store_true",
-        help="check the settings, say what is wrong with them, and exit",
-    )
-    parser.add_argument(
-        "--web.listen-address",
-        dest="listen",
-        type=listen_address,
-        default=listen_address("0.0.0.0:9109"),
-        metavar="HOST:PORT",
-        help="where to serve /metrics and the pages (default: 0.0.0.0:9109)",
-    )
-    parser.add_argument("--version", action="version", version=f"vllm-exporter {__version__}")
-    return parser
 
 
 def _serve(settings: Settings, listen: Listen) -> int:

@@ -71,9 +71,9 @@ class EngineHistory:
     def heard(self, answer: Answer, at: float) -> "EngineHistory":
         """The history once the short request has ended at ``at``.
 
-        An answer is a sign of life. Silence all the while stays silence until something moves. An
-        error is neither, and leaves what an earlier request met with. The end of a request that was sent to
-        an earlier process says nothing of this one.
+        An answer is a sign of life. Silence stays silence until something moves, if nothing did
+        while the request was open. An error is neither, and leaves what an earlier request met
+        with. The end of a request that was sent to an earlier process says nothing of this one.
         """
         if self.asked is None:
             return self

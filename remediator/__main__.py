@@ -1,18 +1,16 @@
 """vllm-remediator: takes Alertmanager's notifications and restarts what is proven stuck."""
 
-import argparse
 import logging
 import signal
 import sys
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 from waitress.server import create_server
 
-from fleet import __version__
-from fleet.listen import Listen, listen_address
+from fleet.flags import flags
+from fleet.listen import Listen
 from fleet.settings import RemediatorSettings, Settings, SettingsError, load
 from remediator.alertmanager import Alertmanager
 from remediator.attempts import Attempts
@@ -29,6 +27,8 @@ from remediator.worker import Worker
 
 CANNOT_LISTEN = 1
 BAD_SETTINGS = 2
+PORT = 9110
+DESCRIPTION = "Restarts a vLLM backend when an alert asks for it and it is proven stuck."
 SHUTDOWN_SECONDS = 5.0
 
 log = logging.getLogger("remediator")
@@ -36,7 +36,7 @@ log = logging.getLogger("remediator")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT. Returns 0, 1 if it cannot listen, 2 if the settings are bad."""
-    args = _parser().parse_args(argv)
+    args = flags("vllm-remediator", DESCRIPTION, port=PORT).parse_args(argv)
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO,
@@ -56,37 +56,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _serve(settings, ours, attempts, args.listen)
     finally:
         attempts.close()
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="vllm-remediator",
-        description="Restarts a vLLM backend when an alert asks for it and it is proven stuck.",
-    )
-    parser.add_argument(
-        "--config.file",
-        dest="config_file",
-        type=Path,
-        default=Path("fleet.yml"),
-        metavar="FILE",
-        help="the fleet's settings (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--config.check",
-        dest="config_check",
-        action="store_true",
-        help="check the settings, say what is wrong with them, and exit",
-    )
-    parser.add_argument(
-        "--web.listen-address",
-        dest="listen",
-        type=listen_address,
-        default=listen_address("0.0.0.0:9110"),
-        metavar="HOST:PORT",
-        help="where to take notifications and serve the pages (default: 0.0.0.0:9110)",
-    )
-    parser.add_argument("--version", action="version", version=f"vllm-remediator {__version__}")
-    return parser
 
 
 def _ours(settings: Settings) -> RemediatorSettings:
