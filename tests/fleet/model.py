@@ -93,7 +93,9 @@ class Engine:
         self.published["awake"] = 0
 
     def wake(self, now: float) -> None:
-        """Woken up again."""
+        """Woken up again; one that is awake stays as it is."""
+        if self.awake:
+            return
         self.awake = True
         self.published["awake"] = 1
         # A sleep that nobody saw is no excuse for having done nothing.

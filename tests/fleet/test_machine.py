@@ -323,7 +323,7 @@ class Watch(RuleBasedStateMachine):
 
 TestWatch = Watch.TestCase
 TestWatch.settings = settings(
-    max_examples=200,
+    max_examples=400,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

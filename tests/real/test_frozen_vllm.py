@@ -1,5 +1,6 @@
 """The whole path on a real vLLM: a long prefill is left alone, a frozen engine is restarted."""
 
+import re
 import sys
 import threading
 import time
@@ -52,7 +53,7 @@ def stack(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
                 "restart": {"command": command, "timeout": "60s"},
             }
         ],
-        "exporter": {"interval": "2s", "timeout": "2s", "answer_every": "off"},
+        "exporter": {"interval": "2s", "timeout": "2s"},
         "remediator": {
             "mode": "act",
             "confirm_for": "4s",
@@ -68,6 +69,15 @@ def stack(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def started(server: Server) -> str:
     page = requests.get(f"{server.url}/metrics", timeout=30).text
     return next(line for line in page.splitlines() if line.startswith("process_start_time"))
+
+
+def completions(server: Server) -> float:
+    """How many completions the server has answered, by its own count."""
+    page = requests.get(f"{server.url}/metrics", timeout=30).text
+    counted = re.findall(
+        r'^http_requests_total\{handler="/v1/completions".*\} (\S+)$', page, re.MULTILINE
+    )
+    return sum(map(float, counted))
 
 
 def complete(server: Server, prompt: list[int] | str, max_tokens: int) -> threading.Thread:
@@ -93,7 +103,7 @@ def attempts(stack: Stack) -> list[str]:
 
 
 def test_a_long_prefill_alone_is_not_restarted(server: Server, stack: Stack) -> None:
-    before = started(server)
+    before, answered = started(server), completions(server)
     random = Random(time.time_ns())
     prompt = [random.randint(10, 289) for _ in range(PROMPT_TOKENS)]
     began = time.monotonic()
@@ -104,6 +114,7 @@ def test_a_long_prefill_alone_is_not_restarted(server: Server, stack: Stack) -> 
     lasted = time.monotonic() - began
     say(f"a prompt of {PROMPT_TOKENS} tokens was read for {lasted:.0f} s; not restarted")
     assert lasted >= 2 * WAIT
+    assert completions(server) == answered + 1
     assert started(server) == before
     assert attempts(stack) == []
 
@@ -116,10 +127,14 @@ def test_a_frozen_engine_is_restarted_and_answers(server: Server, stack: Stack) 
     while not stack.query('vllm_engine_requests_running{backend="gpu-a"} == 3'):
         assert time.monotonic() < deadline
         time.sleep(0.5)
-    assert "VLLMEngineStuck" not in firing(stack)
+    busy = time.monotonic()
+    while time.monotonic() < busy + 2 * WAIT:
+        assert firing(stack).isdisjoint({"VLLMEngineStuck", "VLLMEngineQuiet"})
+        time.sleep(1.0)
+    assert attempts(stack) == []
+    say(f"three streams were busy for {2 * WAIT:.0f} s; not restarted; the engine is frozen")
     freeze(server)
     frozen = time.monotonic()
-    say("three streams are busy; the engine is frozen")
     while "VLLMEngineStuck" not in firing(stack):
         assert time.monotonic() < frozen + 120
         time.sleep(0.5)
