@@ -1,11 +1,9 @@
 """The container stack: valid, pinned, closed, and of one mind with the other configurations."""
 
-import argparse
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,10 +11,11 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+import exporter.__main__
+import remediator.__main__
 from demo.vllm.__main__ import settings
-from exporter.__main__ import _parser as exporter_parser
+from fleet.flags import flags
 from fleet.settings import Mode, load
-from remediator.__main__ import _parser as remediator_parser
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -139,13 +138,14 @@ def test_no_restart_policy_is_a_second_watchdog_of_a_model_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "parser"), [("exporter", exporter_parser), ("remediator", remediator_parser)]
+    ("name", "port"),
+    [("exporter", exporter.__main__.PORT), ("remediator", remediator.__main__.PORT)],
 )
 def test_a_program_listens_where_it_is_published_and_reads_the_mounted_fleet(
-    name: str, parser: Callable[[], argparse.ArgumentParser]
+    name: str, port: int
 ) -> None:
-    program, *flags = SERVICES[name]["command"]
-    arguments = parser().parse_args(flags)
+    program, *given = SERVICES[name]["command"]
+    arguments = flags(program, "", port=port).parse_args(given)
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert program in scripts
     assert arguments.listen.port in published(name).values()
