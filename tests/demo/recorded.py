@@ -1,5 +1,7 @@
 """Pages of a real vLLM 0.32.0, and the shape of any page."""
 
+import platform
+import re
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -8,7 +10,15 @@ RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"
 
 
 def recorded_page(scenario: str, number: int = 0) -> str:
-    return (RECORDINGS / scenario / f"{number:02}.prom").read_text()
+    """The page as this Python would have written it: python_info tells who did."""
+    text = (RECORDINGS / scenario / f"{number:02}.prom").read_text()
+    implementation = platform.python_implementation()
+    major, minor, patch = platform.python_version_tuple()
+    info = (
+        f'python_info{{implementation="{implementation}",major="{major}",minor="{minor}",'
+        f'patchlevel="{patch}",version="{platform.python_version()}"}} 1.0'
+    )
+    return re.sub(r"^python_info\{.*$", info, text, flags=re.MULTILINE)
 
 
 def outline(text: str) -> list[str]:
