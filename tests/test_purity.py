@@ -9,6 +9,8 @@ ROOT = Path(__file__).parents[1]
 
 PURE = (
     "fleet/backend.py",
+    "fleet/schema.py",
+    "fleet/mistake.py",
     "fleet/page.py",
     "fleet/reading.py",
     "fleet/progress.py",

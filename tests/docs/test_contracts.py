@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 import exporter.families
 import remediator.families
-from fleet import settings
+from fleet import schema
 from fleet.settings import load
 from fleet.state import State
 
@@ -48,17 +48,17 @@ def documented_settings() -> set[str]:
 
 
 SECTIONS: dict[str, type[BaseModel]] = {
-    "backends": settings._Backend,
-    "defaults": settings._Defaults,
-    "exporter": settings._Exporter,
-    "remediator": settings._Remediator,
+    "backends": schema.BackendSection,
+    "defaults": schema.DefaultsSection,
+    "exporter": schema.ExporterSection,
+    "remediator": schema.RemediatorSection,
 }
 
 
 def known_settings() -> set[str]:
     known = {f"{section}.{name}" for section, of in SECTIONS.items() for name in of.model_fields}
     known.remove("backends.restart")
-    return known | {f"backends.restart.{name}" for name in settings._Restart.model_fields}
+    return known | {f"backends.restart.{name}" for name in schema.RestartSection.model_fields}
 
 
 def test_every_setting_is_documented_and_no_other_is() -> None:

@@ -1,0 +1,78 @@
+"""From a mistake in fleet.yml to one sentence: the place, the value, and what is wrong with it."""
+
+import difflib
+import re
+from typing import Any
+
+from pydantic_core import ErrorDetails
+
+from fleet.schema import (
+    BackendSection,
+    DefaultsSection,
+    ExporterSection,
+    FleetFile,
+    RemediatorSection,
+    RestartSection,
+)
+
+REQUIRED = {
+    "mode": "is required: 'act' restarts what is proven stuck, 'shadow' decides and records the "
+    "same but restarts nothing",
+    "backends": "is required: a list of backends, each with a name and a url",
+    "token_file": "is required: the file with the bearer token that Alertmanager sends",
+    "alertmanager": "is required: the URL of Alertmanager, asked for silences before a restart",
+}
+
+WRONG_TYPES = {
+    "model_type": "is not a mapping",
+    "list_type": "is not a list",
+    "string_type": "is not text",
+    "int_type": "is not a whole number",
+}
+
+
+def sentence(error: ErrorDetails) -> str:
+    """One mistake as ``place: value what is wrong with it``."""
+    place = "".join(map(_step, error["loc"])).removeprefix(".")
+    value = error["input"]
+    match error["type"]:
+        case "missing":
+            return f"{place}: {REQUIRED.get(str(error['loc'][-1]), 'is required')}"
+        case "extra_forbidden" | "invalid_key":
+            return f"{place}: is not a setting{_did_you_mean(error['loc'])}"
+        case "literal_error":
+            return f"{place}: {_shown(value)} is not {error['ctx']['expected']}"
+        case "lifeguard":
+            return f"{place}: {_shown(value)} {error['msg']}"
+        case kind:
+            otherwise = f"is wrong: {error['msg'][0].lower()}{error['msg'][1:]}"
+            return f"{place}: {_shown(value)} {WRONG_TYPES.get(kind, otherwise)}"
+
+
+def _step(part: int | str) -> str:
+    if isinstance(part, int):
+        return f"[{part}]"
+    return f".{part}" if part.isprintable() else f".{part!r}"
+
+
+def _shown(value: object) -> str:
+    """The value as an error may show it: short, and without what may be secret in a URL."""
+    text = re.sub(r"//.*@", "//***@", repr(value))
+    text = re.sub(r"(//[^?#]*[?#]).*(?=\W)", r"\1***", text)
+    return text if len(text) <= 80 else text[:77] + "..."  # noqa: PLR2004
+
+
+def _did_you_mean(place: tuple[int | str, ...]) -> str:
+    """`` (did you mean 'wait'?)`` where a known setting of that section is spelt alike."""
+    model: Any = FleetFile
+    for part in place[:-1]:
+        if isinstance(part, str):
+            model = {
+                "backends": BackendSection,
+                "restart": RestartSection,
+                "defaults": DefaultsSection,
+                "exporter": ExporterSection,
+                "remediator": RemediatorSection,
+            }[part]
+    close = difflib.get_close_matches(str(place[-1]), model.model_fields, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

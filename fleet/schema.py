@@ -1,0 +1,156 @@
+"""What may stand in fleet.yml: every section, every setting, its type and its default."""
+
+import re
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+DURATION = re.compile(
+    r"(?:(?P<w>\d+)w)?(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m(?!s))?"
+    r"(?:(?P<s>\d+)s)?(?:(?P<ms>\d+)ms)?",
+    re.ASCII,
+)
+# Longer than any sensible duration, and few enough digits for the arithmetic.
+LONGEST_DURATION = 366 * 86400.0
+MOST_DIGITS = 40
+UNIT_SECONDS = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+
+
+def seconds(text: object) -> float:
+    """Seconds of a duration as Prometheus writes it: ``90s``, ``1m30s``, ``2h``.
+
+    Raises PydanticCustomError where it is none, is zero, or is longer than a year.
+    """
+    match = DURATION.fullmatch(text) if isinstance(text, str) and text else None
+    if match is None:
+        raise _wrong("is not a duration such as 90s, 1m30s or 2h")
+    if len(match.string) > MOST_DIGITS:
+        raise _wrong("is longer than a year")
+    total = sum(int(value) * UNIT_SECONDS[unit] for unit, value in match.groupdict("0").items())
+    if total <= 0:
+        raise _wrong("is not longer than zero")
+    if total > LONGEST_DURATION:
+        raise _wrong("is longer than a year")
+    return total
+
+
+def _wrong(sentence: str) -> PydanticCustomError:
+    return PydanticCustomError("lifeguard", "{sentence}", {"sentence": sentence})
+
+
+def _http_url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        port_is_valid = parts.port is None or parts.port > 0
+    except ValueError:
+        raise _wrong("is not an http(s) URL") from None
+    is_http = parts.scheme in ("http", "https") and parts.hostname and port_is_valid
+    if not is_http or not text.isprintable() or " " in text:
+        raise _wrong("is not an http(s) URL")
+    if parts.username is not None or parts.password is not None:
+        raise _wrong("has a user or password in it; put the key into a file (api_key_file)")
+    if "?" in text or "#" in text:
+        raise _wrong("has a query or fragment, which a base URL cannot have")
+    return text.rstrip("/")
+
+
+def _backend_name(text: str) -> str:
+    if not NAME.fullmatch(text):
+        raise _wrong(
+            "is not a backend name (letters, digits, '_', '.', '-'; 63 at most; "
+            "the first a letter or digit)"
+        )
+    return text
+
+
+def _file_path(text: str) -> str:
+    if not text or not text.isprintable():
+        raise _wrong("is not the path of a file")
+    return text
+
+
+def _command(words: list[str]) -> list[str]:
+    if not words or not words[0]:
+        raise _wrong("names no program")
+    return words
+
+
+Seconds = Annotated[float, BeforeValidator(seconds)]
+SecondsOrOff = Annotated[
+    float | None, BeforeValidator(lambda value: None if value == "off" else seconds(value))
+]
+HttpUrl = Annotated[str, AfterValidator(_http_url)]
+FilePath = Annotated[str, AfterValidator(_file_path)]
+BackendName = Annotated[str, AfterValidator(_backend_name)]
+
+
+class Section(BaseModel):
+    """A part of the file: no other settings than these, no types but the right ones."""
+
+    # YAML reads `off` as False; a section that takes it says so in its validator.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class RestartSection(Section):
+    """``backends[].restart``."""
+
+    command: Annotated[list[str], AfterValidator(_command)]
+    timeout: Seconds = 120.0
+
+
+class DefaultsSection(Section):
+    """``defaults``."""
+
+    wait: Seconds = 90.0
+    load_time: Seconds = 600.0
+
+
+class BackendSection(Section):
+    """One of ``backends``."""
+
+    name: BackendName
+    url: HttpUrl
+    kind: Literal["vllm", "proxy"] = "vllm"
+    wait: Seconds | None = None
+    load_time: Seconds | None = None
+    api_key_file: FilePath | None = None
+    restart: RestartSection | None = None
+
+
+def _off(value: object) -> object:
+    return "off" if value is False else value
+
+
+class ExporterSection(Section):
+    """``exporter``."""
+
+    interval: Seconds = 15.0
+    timeout: Seconds = 5.0
+    answer_every: Annotated[SecondsOrOff, BeforeValidator(_off)] = 300.0
+
+
+class RemediatorSection(Section):
+    """``remediator``."""
+
+    mode: Literal["act", "shadow"]
+    token_file: FilePath
+    alertmanager: HttpUrl
+    database: str = "sqlite:///remediator.db"
+    confirm_for: Seconds = 15.0
+    answer_within: Seconds = 30.0
+    recheck_every: Seconds = 30.0
+    cool_down: Seconds = 900.0
+    fleet_restarts: Annotated[int, Field(ge=1)] = 3
+    fleet_window: Seconds = 3600.0
+
+
+class FleetFile(Section):
+    """The whole file."""
+
+    backends: Annotated[list[BackendSection], Field(min_length=1)]
+    defaults: DefaultsSection = DefaultsSection()
+    exporter: ExporterSection = ExporterSection()
+    remediator: RemediatorSection | None = None
