@@ -122,13 +122,14 @@ class Interval:
 def engine_after(old: EngineHistory, new: EngineReading, over: Interval) -> EngineHistory:
     """The history with one more reading of the same process in it."""
     step = progress(old.reading, new, old.kv_peak)
-    known = _last_known(old.reading, new)
+    # Across a doubt nothing is remembered: a value from before it may be another process's.
+    known = new if over.doubt else _last_known(old.reading, new)
     engine = replace(
         old,
         reading=known,
         progress=step,
         over=over.ended - over.previous,
-        kv_peak=_kv_peak(old, known, step),
+        kv_peak=known.kv_usage if over.doubt else _kv_peak(old, known, step),
         # What moved across an absence may be a predecessor's last work.
         proven_alive=not over.doubt and (old.proven_alive or _changed(old.reading, step)),
         still_since=over.ended if step.sign_of_life else old.still_since,

@@ -281,6 +281,17 @@ def test_a_left_over_page_of_one_engine_is_not_believed_because_another_moves() 
     assert seen.judgement.engines["1"].state is State.UNKNOWN
 
 
+def test_a_value_from_before_an_absence_is_not_compared_with_a_left_over_one() -> None:
+    """The predecessor wrote it after our last look; the first page after the absence lacks it."""
+    seen_moving = [reading(BUSY, None), reading({**BUSY, "steps": 101}, None)]
+    cut = {name: value for name, value in BUSY.items() if name != "kv"}
+    back = reading({**cut, "steps": 101}, None)
+    left_over = reading({**BUSY, "steps": 101, "kv": 0.3}, None)
+    seen = last([*seen_moving, REFUSED, back, *[left_over] * 12])
+    assert seen.history.engines["0"].quiet.seconds == 0
+    assert seen.judgement.backend.state is State.UNKNOWN
+
+
 # Properties.
 
 
