@@ -151,12 +151,13 @@ def _is_blurred(known: EngineReading, new: EngineReading) -> bool:
 
 
 def _changed(before: EngineReading, step: Progress) -> bool:
-    """Whether something moved from one known value to another.
+    """Whether a step of this process wrote the page: something moved from one value to another.
 
-    A line that only appears is not proof that this process wrote it: the page before may have been
-    cut short, and the page now be a predecessor's.
+    A line that only appears is no proof: the page before may have been cut short, and the page now
+    be a predecessor's. Nor is ``awake``, which is written when the server is put to sleep or woken,
+    without a step: running and waiting may still be what a predecessor left.
     """
-    return any(getattr(before, name) is not None for name in step.moved)
+    return any(name != "awake" and getattr(before, name) is not None for name in step.moved)
 
 
 def _last_known(old: EngineReading, new: EngineReading) -> EngineReading:

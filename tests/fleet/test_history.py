@@ -292,6 +292,13 @@ def test_a_value_from_before_an_absence_is_not_compared_with_a_left_over_one() -
     assert seen.judgement.backend.state is State.UNKNOWN
 
 
+def test_waking_up_does_not_make_a_left_over_page_this_process_own() -> None:
+    asleep = reading({**BUSY, "awake": 0}, None)
+    seen = last([asleep, *[reading(BUSY, None)] * 12])
+    assert seen.history.engines["0"].quiet.seconds == 0
+    assert seen.judgement.backend.state is State.UNKNOWN
+
+
 # Properties.
 
 
