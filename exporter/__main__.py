@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from waitress.server import create_server
 
 from exporter import poller
-from exporter.collector import FleetCollector, registry
+from exporter.collector import FleetCollector
 from exporter.memory import Memory
 from exporter.web import create_app
+from fleet.family import registry
 from fleet.flags import flags
 from fleet.listen import Listen
 from fleet.settings import Settings, SettingsError, load

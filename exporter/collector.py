@@ -5,12 +5,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from prometheus_client import CollectorRegistry, Metric
+from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
-from exporter.families import COLLECT_ERRORS, FAMILIES, Family, Scrape
+from exporter.families import COLLECT_ERRORS, FAMILIES, Scrape
 from exporter.memory import Memory
+from fleet.family import Family
 from fleet.settings import ExporterSettings
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ class FleetCollector(Collector):
         configured: int,
         *,
         monotonic: Callable[[], float] = time.monotonic,
-        families: Sequence[Family] = FAMILIES,
+        families: Sequence[Family[Scrape]] = FAMILIES,
     ) -> None:
         self._memory = memory
         self._settings = settings
@@ -67,10 +68,3 @@ class FleetCollector(Collector):
         for name, count in self._errors.items():
             errors.add_metric((name,), count)
         yield errors
-
-
-def registry(collector: FleetCollector) -> CollectorRegistry:
-    """A registry of our own, with this collector and nothing global in it."""
-    own = CollectorRegistry()
-    own.register(collector)
-    return own

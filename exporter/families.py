@@ -5,26 +5,14 @@ Nothing here reads a clock or a socket: families are made of snapshots, anew for
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-
-from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from exporter.memory import Snapshot
 from fleet import __version__
 from fleet.answer import Result
 from fleet.engine import EngineHistory
+from fleet.family import COUNTER, GAUGE, Family, Value
 from fleet.judgement import Verdict
 from fleet.state import State
-
-Value = tuple[tuple[str, ...], float]
-
-
-class Type(StrEnum):
-    """A family's type in the exposition format."""
-
-    GAUGE = "gauge"
-    COUNTER = "counter"
 
 
 @dataclass(frozen=True)
@@ -47,25 +35,6 @@ class Scrape:
             if seen_at is not None and self.now - seen_at <= self.intervals:
                 for name, engine in snapshot.history.engines.items():
                     yield snapshot, name, engine
-
-
-@dataclass(frozen=True)
-class Family:
-    """One metric family; ``values`` yields label values, ordered as ``labels``, and a value."""
-
-    name: str
-    type: Type
-    help: str
-    labels: tuple[str, ...]
-    values: Callable[[Scrape], Iterable[Value]]
-
-    def metric(self, scrape: Scrape) -> Metric:
-        """The family filled in for one scrape."""
-        make = CounterMetricFamily if self.type is Type.COUNTER else GaugeMetricFamily
-        family = make(self.name, self.help, labels=self.labels)
-        for labels, value in self.values(scrape):
-            family.add_metric(labels, value)
-        return family
 
 
 def _backend(value: Callable[[Snapshot], float | None]) -> Callable[[Scrape], Iterable[Value]]:
@@ -151,9 +120,7 @@ def _step_rate(engine: EngineHistory) -> float | None:
 
 BACKEND = ("backend",)
 ENGINE = ("backend", "engine")
-GAUGE, COUNTER = Type.GAUGE, Type.COUNTER
-
-FAMILIES = (
+FAMILIES: tuple[Family[Scrape], ...] = (
     Family(
         "vllm_backend_up",
         GAUGE,

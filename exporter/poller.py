@@ -12,15 +12,11 @@ from exporter.asking import Asking, engines_to_ask
 from exporter.memory import OK, READ_RESULTS, Memory, Snapshot
 from fleet.answer import MODELS, Result
 from fleet.backend import Backend, Kind
-from fleet.fetch import Failure, Fetcher, Page, Trouble
+from fleet.fetch import ENGINE_IS_DEAD, HEALTH, METRICS, Failure, Fetcher, Page, Trouble
 from fleet.history import History, Look, after, asking, heard
 from fleet.judgement import WAITS_OF_PROOF, judge
 from fleet.reading import Reading
 from fleet.settings import ExporterSettings
-
-METRICS = "/metrics"
-HEALTH = "/health"
-SERVICE_UNAVAILABLE = 503
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +108,7 @@ class Poller:
 
     def _is_dead(self) -> bool:
         health = self._fetcher.get(HEALTH, timeout=self._settings.timeout)
-        return isinstance(health, Failure) and health.status == SERVICE_UNAVAILABLE
+        return isinstance(health, Failure) and health.status == ENGINE_IS_DEAD
 
     def _ask(self) -> None:
         now = self._monotonic()

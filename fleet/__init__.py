@@ -1,3 +1,3 @@
-"""What the exporter, the remediator and the gateway all know about a backend."""
+"""What the exporter, the remediator and the gateway share: a backend, flags, a place to listen."""
 
 __version__ = "0.1.0"

@@ -21,6 +21,10 @@ from fleet import __version__
 from fleet.backend import Backend
 from fleet.bounded import BoundedAdapter, deadline
 
+# What a vLLM serves about itself; /health says 503 only where the engine's process is gone.
+METRICS, HEALTH = "/metrics", "/health"
+ENGINE_IS_DEAD = 503
+
 MAX_BYTES = 8 * 1024 * 1024
 REDIRECTS = (301, 302, 303, 307, 308)
 NO_CONTENT = 204

@@ -48,7 +48,6 @@ class History:
     )
     dead: bool = False
     failure: Failure | None = None
-    failing_since: float | None = None
     failures: int = 0
     outage: bool = False
     carried_over: bool = False
@@ -72,24 +71,22 @@ class History:
 def after(history: History, look: Look, *, interval: float) -> History:
     """The history with one more look in it. ``interval`` is the poll interval in seconds."""
     if isinstance(look.result, Failure):
-        return _after_failure(history, look.result, look)
+        return _after_failure(history, look.result)
     return replace(
         _after_reading(history, look.result, look, interval),
         reading=look.result,
         seen_at=look.ended,
         dead=False,
         failure=None,
-        failing_since=None,
         failures=0,
         outage=False,
     )
 
 
-def _after_failure(history: History, failure: Failure, look: Look) -> History:
+def _after_failure(history: History, failure: Failure) -> History:
     return replace(
         history,
         failure=failure,
-        failing_since=look.began if history.failing_since is None else history.failing_since,
         failures=history.failures + 1,
         dead=False,
         # A server that only did not answer in time has not been away.

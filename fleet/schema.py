@@ -78,10 +78,13 @@ def _command(words: list[str]) -> list[str]:
     return words
 
 
+def _seconds_or_off(text: object) -> float | None:
+    # YAML reads `off` as False.
+    return None if text is False or text == "off" else seconds(text)
+
+
 Seconds = Annotated[float, BeforeValidator(seconds)]
-SecondsOrOff = Annotated[
-    float | None, BeforeValidator(lambda value: None if value == "off" else seconds(value))
-]
+SecondsOrOff = Annotated[float | None, BeforeValidator(_seconds_or_off)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 FilePath = Annotated[str, AfterValidator(_file_path)]
 BackendName = Annotated[str, AfterValidator(_backend_name)]
@@ -90,7 +93,6 @@ BackendName = Annotated[str, AfterValidator(_backend_name)]
 class Section(BaseModel):
     """A part of the file: no other settings than these, no types but the right ones."""
 
-    # YAML reads `off` as False; a section that takes it says so in its validator.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
@@ -120,16 +122,12 @@ class BackendSection(Section):
     restart: RestartSection | None = None
 
 
-def _off(value: object) -> object:
-    return "off" if value is False else value
-
-
 class ExporterSection(Section):
     """``exporter``."""
 
     interval: Seconds = 15.0
     timeout: Seconds = 5.0
-    answer_every: Annotated[SecondsOrOff, BeforeValidator(_off)] = 300.0
+    answer_every: SecondsOrOff = 300.0
 
 
 class RemediatorSection(Section):

@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 
 from waitress.server import create_server
 
+from fleet.family import registry
 from fleet.flags import flags
 from fleet.listen import Listen
 from fleet.settings import RemediatorSettings, Settings, SettingsError, load
 from remediator.alertmanager import Alertmanager
 from remediator.attempts import Attempts
 from remediator.bearer import TokenError, token
-from remediator.collector import RemediatorCollector, registry
+from remediator.collector import RemediatorCollector
 from remediator.database import StorageError
 from remediator.evidence import Evidence
 from remediator.journal import Journal

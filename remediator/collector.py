@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry, Metric
+from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
 from fleet.settings import Mode
@@ -53,10 +53,3 @@ class RemediatorCollector(Collector):
         except StorageError as error:
             log.warning("%s", line(event="collect_failed", why=error))
             return None
-
-
-def registry(collector: RemediatorCollector) -> CollectorRegistry:
-    """A registry of our own, with this collector and nothing global in it."""
-    own = CollectorRegistry()
-    own.register(collector)
-    return own

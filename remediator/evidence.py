@@ -10,11 +10,11 @@ from datetime import datetime
 from pathlib import Path
 
 from fleet.backend import Backend
-from fleet.fetch import Failure, Fetcher
+from fleet.fetch import HEALTH, METRICS, Failure, Fetcher
 from remediator.journal import line
 
 FOLDER = "evidence"
-PAGES = {"/metrics": "metrics.prom", "/health": "health.txt"}
+PAGES = {METRICS: "metrics.prom", HEALTH: "health.txt"}
 TIMEOUT_SECONDS = 5.0
 MOST_CHARACTERS = 1024 * 1024
 MOST_KEPT = 100

@@ -6,25 +6,13 @@ Nothing here reads a clock, a socket or the database: families are made of one S
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
-
-from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from fleet import __version__
+from fleet.family import COUNTER, GAUGE, Family, Value
 from fleet.settings import Mode
 from remediator.decision import RECORDED, Action, Reason
 from remediator.incident import ENDS, AttemptState, Incident
 from remediator.journal import Received
-
-Value = tuple[tuple[str, ...], float]
-
-
-class Type(StrEnum):
-    """A family's type in the exposition format."""
-
-    GAUGE = "gauge"
-    COUNTER = "counter"
 
 
 @dataclass(frozen=True)
@@ -50,25 +38,6 @@ class Scrape:
     notifications: Mapping[Received, int]
     decisions: Mapping[tuple[Action, Reason], int]
     remembered: Remembered | None
-
-
-@dataclass(frozen=True)
-class Family:
-    """One metric family; ``values`` yields label values, ordered as ``labels``, and a value."""
-
-    name: str
-    type: Type
-    help: str
-    labels: tuple[str, ...]
-    values: Callable[[Scrape], Iterable[Value]]
-
-    def metric(self, scrape: Scrape) -> Metric:
-        """The family filled in for one scrape."""
-        make = CounterMetricFamily if self.type is Type.COUNTER else GaugeMetricFamily
-        family = make(self.name, self.help, labels=self.labels)
-        for labels, value in self.values(scrape):
-            family.add_metric(labels, value)
-        return family
 
 
 def _remembered(
@@ -119,9 +88,7 @@ def _reasons(action: Action) -> Callable[[Scrape, Remembered], Iterable[Value]]:
     return values
 
 
-GAUGE, COUNTER = Type.GAUGE, Type.COUNTER
-
-FAMILIES = (
+FAMILIES: tuple[Family[Scrape], ...] = (
     Family(
         "remediator_mode",
         GAUGE,

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from fleet.answer import Answer, Result, ask
 from fleet.backend import Backend
-from fleet.fetch import Failure, Fetcher, Page, Trouble
+from fleet.fetch import ENGINE_IS_DEAD, HEALTH, METRICS, Failure, Fetcher, Page, Trouble
 from fleet.reading import Reading
 from fleet.settings import Mode, RemediatorSettings
 from remediator.incident import Attempt
@@ -21,8 +21,7 @@ from remediator.proof import Health, Look, Proof, Request, Sight, saw
 from remediator.recovery import Aftermath, new_process
 
 PROGRAM = "remediator"
-METRICS, HEALTH, IS_PAUSED = "/metrics", "/health", "/is_paused"
-ENGINE_IS_DEAD = 503
+IS_PAUSED = "/is_paused"
 LOOK_SECONDS = 5.0
 LOOKS = 4
 SECOND_LOOK_SECONDS = 1.0

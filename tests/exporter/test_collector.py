@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from exporter.collector import FleetCollector, registry
-from exporter.families import COLLECT_ERRORS, FAMILIES, GAUGE, NAMES, Family, Scrape
+from exporter.collector import FleetCollector
+from exporter.families import COLLECT_ERRORS, FAMILIES, NAMES, Scrape
 from exporter.memory import Memory, Snapshot
+from fleet.family import GAUGE, Family, registry
 from fleet.reading import Reading
 from fleet.state import State
 from tests.exporter.fleets import SETTINGS, Clock, backend_at, snapshot

@@ -5,9 +5,10 @@ import threading
 import pytest
 from flask.testing import FlaskClient
 
-from exporter.collector import FleetCollector, registry
+from exporter.collector import FleetCollector
 from exporter.memory import Memory
 from exporter.web import create_app
+from fleet.family import registry
 from fleet.fetch import Failure, Trouble
 from tests.exporter.fleets import SETTINGS, Clock, backend_at, snapshot
 from tests.fleet.watching import recorded

@@ -256,11 +256,11 @@ class Vllm:
         return reply(self.completion, self.completions)
 
 
-def eventually(holds: Callable[[], bool], within: float = 10.0) -> bool:
-    """Whether it comes true before the deadline; looked at often."""
+def eventually(holds: Callable[[], bool], within: float = 10.0, *, every: float = 0.005) -> bool:
+    """Whether it comes true before the deadline; looked at ``every`` so many seconds."""
     deadline = time.monotonic() + within
     while not holds():
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.005)
+        time.sleep(every)
     return True

@@ -11,22 +11,24 @@ from fleet.fetch import Failure
 from fleet.judgement import WAITS_OF_PROOF, WAITS_OF_STARVATION
 from fleet.reading import Reading
 from fleet.state import State
+from tests.fleet.pages import page
 from tests.fleet.watching import REFUSED, TIMEOUT, Step, watch
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "fixtures/cases/judgement.yml").read_text())
 READ_CASES = [case for case in CASES if "reads" in case or "engines" in case]
 WAIT = 60.0
 
-SERIES = {
-    "r": "vllm:num_requests_running{{{0}}}",
-    "w": "vllm:num_requests_waiting{{{0}}}",
-    "cap": 'vllm:num_requests_waiting_by_reason{{{0},reason="capacity"}}',
-    "def": 'vllm:num_requests_waiting_by_reason{{{0},reason="deferred"}}',
-    "kv": "vllm:kv_cache_usage_perc{{{0}}}",
-    "steps": "vllm:iteration_tokens_total_count{{{0}}}",
-    "gen": "vllm:generation_tokens_total{{{0}}}",
-    "prompt": "vllm:prompt_tokens_total{{{0}}}",
-    "awake": 'vllm:engine_sleep_state{{{0},sleep_state="awake"}}',
+# The cases' short names, as tests.fleet.pages has them.
+NAMES = {
+    "r": "running",
+    "w": "waiting",
+    "cap": "capacity",
+    "def": "deferred",
+    "kv": "kv",
+    "steps": "steps",
+    "gen": "generated",
+    "prompt": "prompt",
+    "awake": "awake",
 }
 
 
@@ -38,20 +40,19 @@ def unrolled(reads: list[Mapping[str, Any]]) -> Iterator[dict[str, float] | Fail
             yield from [kind] * read.get(failure, 0)
         if "empty" in read:
             yield from [{} for _ in range(read["empty"])]
-        values = {key: value for key, value in read.items() if key in SERIES or key == "start"}
+        values = {key: value for key, value in read.items() if key in NAMES or key == "start"}
         if values or "x" in read:
             known = {**known, **values}
             yield from [known] * read.get("x", 1)
 
 
-def page(engines: Mapping[str, Mapping[str, float]]) -> str:
-    lines = []
-    for engine, values in engines.items():
-        labels = f'engine="{engine}",model_name="m"'
-        lines += [f"{SERIES[k].format(labels)} {v}" for k, v in values.items() if k != "start"]
-        if "start" in values:
-            lines.append(f"process_start_time_seconds {values['start']}")
-    return "".join(f"{line}\n" for line in dict.fromkeys(lines))
+def page_of(engines: Mapping[str, Mapping[str, float]]) -> str:
+    start = next((values["start"] for values in engines.values() if "start" in values), None)
+    series = {
+        engine: {NAMES[key]: value for key, value in values.items() if key != "start"}
+        for engine, values in engines.items()
+    }
+    return page(series, start)
 
 
 def results(case: Mapping[str, Any]) -> Iterator[Reading | Failure]:
@@ -59,7 +60,7 @@ def results(case: Mapping[str, Any]) -> Iterator[Reading | Failure]:
     for moment in zip(*(list(unrolled(reads)) for reads in by_engine.values()), strict=True):
         failure = next((read for read in moment if isinstance(read, Failure)), None)
         pages = [read for read in moment if not isinstance(read, Failure)]
-        yield failure or Reading.from_page(page(dict(zip(by_engine, pages, strict=False))))
+        yield failure or Reading.from_page(page_of(dict(zip(by_engine, pages, strict=False))))
 
 
 def alerts(step: Step) -> set[str]:

@@ -1,6 +1,5 @@
 """One running stack for the path tests: real Prometheus and Alertmanager, simulated servers."""
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from demo import parts
 from demo.child import free_ports
 from demo.servers import Server
 from demo.stack import Pace, Stack
+from tests.fleet import listeners
 
 WAIT = 4.0
 NAMES = ("gpu-a", "gpu-b", "gpu-c", "gpu-d")
@@ -26,10 +26,7 @@ class RunningPath:
 
 def eventually(what: Callable[[], object], *, within: float = 90.0) -> None:
     """Wait until something holds; the deadline only guards against hanging."""
-    deadline = time.monotonic() + within
-    while not what():
-        assert time.monotonic() < deadline, "it did not come to be"
-        time.sleep(0.2)
+    assert listeners.eventually(lambda: bool(what()), within, every=0.2), "it did not come to be"
 
 
 @pytest.fixture(scope="session")

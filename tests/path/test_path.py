@@ -13,6 +13,7 @@ import requests
 from demo.incident import silence
 from demo.scene import Scene, look
 from grafana.queries import queries
+from tests.fleet import listeners
 from tests.path.conftest import RunningPath, eventually
 
 ROOT = Path(__file__).parents[2]
@@ -129,10 +130,8 @@ def test_every_query_of_the_dashboard_gets_data(path: RunningPath, silenced: Sil
         return {expr for expr in wanted if not path.stack.ever(expr, since=silenced.began)}
 
     # The newest counters need two scrapes before they have a rate.
-    try:
-        eventually(lambda: not empty(), within=30)
-    except AssertionError:
-        assert empty() == set()
+    listeners.eventually(lambda: not empty(), within=30, every=0.2)
+    assert empty() == set()
 
 
 def test_the_demo_ends_as_it_ought_to() -> None:

@@ -6,8 +6,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
+from fleet.family import registry
 from fleet.settings import Mode
-from remediator.collector import RemediatorCollector, registry
+from remediator.collector import RemediatorCollector
 from remediator.database import StorageError
 from remediator.decision import Reason
 from remediator.families import FAMILIES, NAMES

@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from fleet.family import registry
 from fleet.settings import Mode
 from remediator.attempts import Attempts
-from remediator.collector import RemediatorCollector, registry
+from remediator.collector import RemediatorCollector
 from remediator.database import StorageError
 from remediator.decision import Hold, Reason
 from remediator.journal import Journal, Received
