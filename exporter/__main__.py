@@ -1,10 +1,11 @@
 """vllm-exporter: watches the backends of fleet.yml and serves what it makes of them."""
 
+import importlib
 import logging
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from waitress.server import create_server
 
@@ -22,11 +23,21 @@ BAD_SETTINGS = 2
 PORT = 9109
 DESCRIPTION = "Reads vLLM backends at a fixed interval and publishes their state as metrics."
 
+# First words of the command line that do something else, by the module whose main(argv) does it.
+COMMANDS: Mapping[str, str] = {}
+
 log = logging.getLogger("exporter")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM or SIGINT. Returns 0, 1 if it cannot listen, 2 if the settings are bad."""
+    """Run until SIGTERM or SIGINT. Returns 0, 1 if it cannot listen, 2 if the settings are bad.
+
+    A command (``vllm-exporter check …``) runs instead and has exit statuses of its own.
+    """
+    argv = sys.argv[1:] if argv is None else argv
+    if argv and argv[0] in COMMANDS:
+        command = importlib.import_module(COMMANDS[argv[0]])
+        return int(command.main(argv[1:]))
     args = flags("vllm-exporter", DESCRIPTION, port=PORT).parse_args(argv)
     logging.basicConfig(
         stream=sys.stderr,

@@ -1,0 +1,1 @@
+"""Measurements: each prints one table and, last, one line RESULT key=value."""
