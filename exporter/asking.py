@@ -39,6 +39,7 @@ def engines_to_ask(
         or history.failure is not None
         or history.dead
         or history.behind_proxy
+        or _may_be_paused(history)
     )
     if cannot_be_asked:
         return []
@@ -47,6 +48,12 @@ def engines_to_ask(
         for name, engine in history.engines.items()
         if _is_due(engine, now, every or 0.0, backend.wait)
     ]
+
+
+def _may_be_paused(history: History) -> bool:
+    """Whether a request may have to wait for somebody who updates the weights."""
+    updates = history.reading is not None and history.reading.updates_weights
+    return history.paused is True or (updates and history.paused is None)
 
 
 def _is_due(engine: EngineHistory, now: float, every: float, wait: float) -> bool:
@@ -86,6 +93,7 @@ class Asking:
         self._monotonic = monotonic
         self._ended: queue.SimpleQueue[Heard] = queue.SimpleQueue()
         self._in_flight: set[str] = set()
+        self._pooling = False
 
     def in_flight(self, engine: str) -> bool:
         """Whether a request to this engine is open, or its end has not been collected."""
@@ -118,7 +126,13 @@ class Asking:
         try:
             fetcher = self._fetchers()
             try:
-                answer = ask(fetcher, engine if several else None, timeout=self._patience)
+                answer = ask(
+                    fetcher,
+                    engine if several else None,
+                    timeout=self._patience,
+                    pooling=self._pooling,
+                )
+                self._pooling = answer.pooling or self._pooling
             finally:
                 fetcher.close()
         except Exception:

@@ -12,11 +12,13 @@ from exporter.asking import Asking, engines_to_ask
 from exporter.memory import OK, READ_RESULTS, Memory, Snapshot
 from fleet.answer import MODELS, Result
 from fleet.backend import Backend, Kind
-from fleet.fetch import ENGINE_IS_DEAD, HEALTH, METRICS, Failure, Fetcher, Page, Trouble
-from fleet.history import History, Look, after, asking, heard
+from fleet.fetch import Failure, Fetcher, Trouble
+from fleet.history import History, Look, after, asking, heard, told_of_pause
 from fleet.judgement import WAITS_OF_PROOF, judge
+from fleet.read import Reader
 from fleet.reading import Reading
 from fleet.settings import ExporterSettings
+from fleet.witness import Witness
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,8 @@ class Poller:
         self._monotonic = monotonic
         self._wall = wall
         self._fetcher = Fetcher(backend, "exporter")
+        self._reader = Reader(self._fetcher)
+        self._witness = Witness(self._fetcher)
         # Open past the moment of proof, so that the verdict falls while the request still waits.
         patience = (WAITS_OF_PROOF + 1) * backend.wait
         self._asking = Asking(
@@ -73,10 +77,18 @@ class Poller:
         """Look once, remember, judge, and ask an idle engine if that is due."""
         self._hear()
         look = self._look()
-        self._history = after(self._history, look, interval=self._settings.interval)
+        restarts = self._history.restarts
+        self._history = after(
+            self._history,
+            look,
+            interval=self._settings.interval,
+            warm_up=self._backend.warm_up,
+        )
+        if self._history.restarts > restarts or self._history.outage:
+            self._reader.forget()
+            self._witness.forget()
         if self._says_nothing_moves():
-            dead = self._is_dead()
-            self._history = replace(self._history, dead=dead)
+            self._ask_the_witness()
         self._ask()
         return self._remember(look, late_seconds)
 
@@ -87,17 +99,17 @@ class Poller:
 
     def _look(self) -> Look:
         began = self._monotonic()
-        is_proxy = self._backend.kind is Kind.PROXY
-        page = self._fetcher.get(MODELS if is_proxy else METRICS, timeout=self._settings.timeout)
-        ended = self._monotonic()
-        match page:
-            case Page(text=text):
-                return Look(began, ended, Reading() if is_proxy else Reading.from_page(text))
-            case Failure():
-                return Look(began, ended, page)
+        timeout = self._settings.timeout
+        result: Reading | Failure
+        if self._backend.kind is Kind.PROXY:
+            answer = self._fetcher.get(MODELS, timeout=timeout)
+            result = answer if isinstance(answer, Failure) else Reading()
+        else:
+            result = self._reader.read(timeout=timeout)
+        return Look(began, self._monotonic(), result)
 
     def _says_nothing_moves(self) -> bool:
-        """Whether /health is worth asking: a server whose engines move is left in peace."""
+        """Whether the witness is worth asking: a server whose engines move is left in peace."""
         if self._backend.kind is Kind.PROXY:
             return False
         failure = self._history.failure
@@ -106,9 +118,12 @@ class Poller:
         engines = self._history.engines.values()
         return not any(engine.progress and engine.progress.sign_of_life for engine in engines)
 
-    def _is_dead(self) -> bool:
-        health = self._fetcher.get(HEALTH, timeout=self._settings.timeout)
-        return isinstance(health, Failure) and health.status == ENGINE_IS_DEAD
+    def _ask_the_witness(self) -> None:
+        timeout = self._settings.timeout
+        self._history = replace(self._history, dead=self._witness.dead(timeout=timeout))
+        if self._history.failure is None and not self._history.dead:
+            paused = self._witness.paused(timeout=timeout)
+            self._history = told_of_pause(self._history, paused=paused, at=self._monotonic())
 
     def _ask(self) -> None:
         now = self._monotonic()

@@ -30,6 +30,8 @@ class Backend:
     ``name`` is the value of the ``backend`` label and the only thing an alert chooses a server by.
     ``url`` has no trailing slash. ``wait`` and ``load_time`` are in seconds: silence of two waits
     is proof of a hang, and ``load_time`` is how long a restarted server may take to answer again.
+    ``warm_up``, also in seconds, is how long a new process that has put out nothing yet may be
+    silent before that counts: the first request may have to wait for a compilation.
     """
 
     name: str
@@ -37,5 +39,6 @@ class Backend:
     kind: Kind
     wait: float
     load_time: float
+    warm_up: float = 0.0
     api_key_file: Path | None = None
     restart: Restart | None = None

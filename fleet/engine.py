@@ -3,7 +3,8 @@
 Invariant: silence is only ever counted between two good readings of one process that differ in
 nothing the engine writes, and only while work was pending: shown by the later page (a line that is
 missing there shows none), or our own short request. A page without KV usage proves nothing: on it a
-long prefill looks the same as a hang.
+long prefill looks the same as a hang. Nor does the silence of an engine that somebody may have
+paused, or of a new process that still compiles for its first request.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -38,7 +39,8 @@ class Asked:
 class EngineHistory:
     """One engine of one process. ``reading`` holds the last known value of every field.
 
-    ``still_since``: nothing it writes has moved since.
+    ``first_seen``: when this process was first read. ``still_since``: nothing it writes has moved
+    since.
     ``kv_peak``: highest KV usage since the last output token. ``proven_alive``: seen to move in
     this process. ``longest_quiet``: the longest silence that ended by itself, in seconds.
     ``over``: seconds between the two last good readings, 0 after the first. ``last_asked``: when
@@ -48,6 +50,7 @@ class EngineHistory:
     reading: EngineReading
     quiet: Silence
     starved: Silence
+    first_seen: float
     still_since: float
     kv_peak: float | None = None
     proven_alive: bool = False
@@ -97,7 +100,7 @@ class EngineHistory:
 def first_seen(new: EngineReading, at: float) -> EngineHistory:
     """A history that begins with the reading ``new`` at ``at``."""
     start = Silence(0.0, at)
-    return EngineHistory(new, start, start, at, kv_peak=new.kv_usage)
+    return EngineHistory(new, start, start, at, at, kv_peak=new.kv_usage)
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,9 @@ class Interval:
     reads failed in between, so the time does not count. ``doubt``: what was silent cannot be held
     against the engine (blindness, an absence, several processes by turns): counting starts afresh.
     ``believed``: the page is this process's own, and not perhaps one that its predecessor left;
-    if it is not, only our own short request counts as pending.
+    if it is not, only our own short request counts as pending. ``held``: somebody has paused the
+    engines, or may have. ``warm_up``: seconds for which a new process is excused that has put out
+    nothing yet.
     """
 
     previous: float
@@ -117,6 +122,8 @@ class Interval:
     gap: bool
     doubt: bool
     believed: bool
+    held: bool = False
+    warm_up: float = 0.0
 
 
 def engine_after(old: EngineHistory, new: EngineReading, over: Interval) -> EngineHistory:
@@ -134,15 +141,22 @@ def engine_after(old: EngineHistory, new: EngineReading, over: Interval) -> Engi
         proven_alive=not over.doubt and (old.proven_alive or _changed(old.reading, step)),
         still_since=over.ended if step.sign_of_life else old.still_since,
         # Sent before that, perhaps to a process that is gone: its silence proves nothing.
-        asked=None if over.doubt else old.asked,
+        asked=None if over.doubt else _asked(old, over),
     )
     if step.sign_of_life:
         pending = old.anything_pending and new.anything_pending
         return _alive(engine, over, starving=pending and not step.worked)
-    if over.doubt or known.awake is False or _is_blurred(known, new):
+    if over.doubt or over.held or known.awake is False or _is_blurred(known, new):
         nothing = Silence(0.0, over.ended)
         return replace(engine, quiet=nothing, starved=nothing)
     return _silent(engine, new, over)
+
+
+def _asked(old: EngineHistory, over: Interval) -> Asked | None:
+    """Our short request: one that a pause holds up is as good as sent when that ends."""
+    if old.asked is None or not over.held:
+        return old.asked
+    return Asked(over.ended, in_flight=True) if old.asked.in_flight else None
 
 
 def _is_blurred(known: EngineReading, new: EngineReading) -> bool:
@@ -189,7 +203,9 @@ def _alive(engine: EngineHistory, over: Interval, *, starving: bool) -> EngineHi
     return replace(
         engine,
         quiet=nothing,
-        starved=_counted(engine.starved, over) if starving and not over.doubt else nothing,
+        starved=_counted(engine.starved, over)
+        if starving and not over.doubt and not over.held
+        else nothing,
         longest_quiet=max(engine.longest_quiet, lasted),
         asked=Asked(over.ended, in_flight=True) if still_open else None,
     )
@@ -205,10 +221,11 @@ def _silent(engine: EngineHistory, new: EngineReading, over: Interval) -> Engine
 
 
 def _silence(engine: EngineHistory, so_far: Silence, over: Interval, *, pending: bool) -> Silence:
+    excused = engine.first_seen + over.warm_up if engine.reading.cold else 0.0
     if pending and over.believed:
-        return _counted(so_far, over)
+        return _counted(so_far, over, not_before=excused)
     if engine.asked is not None:
-        return _counted(so_far, over, not_before=engine.asked.since)
+        return _counted(so_far, over, not_before=max(excused, engine.asked.since))
     return Silence(0.0, over.ended)
 
 

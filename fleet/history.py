@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from fleet.answer import Answer
-from fleet.engine import EngineHistory, Interval, engine_after, first_seen
+from fleet.engine import EngineHistory, Interval, Silence, engine_after, first_seen
 from fleet.fetch import Failure, Trouble
 from fleet.progress import restarted
 from fleet.reading import Reading
@@ -34,6 +34,8 @@ class History:
     """What is remembered of one backend. An empty one is a start, also after our own restart.
 
     ``dead``: /health answered 503 after the last look; it is asked only where nothing moved.
+    ``paused``: what /is_paused said after the last look; None where it was not asked or did not
+    say. A yes holds until something moves or it says no.
     ``seen_at``: the end of the last good reading. ``outage``: since then a read failed otherwise
     than by silence. ``carried_over``: it was away, there is no start time, and nothing has moved
     since: the page may be a predecessor's. ``restarted_at``: when the last restart was seen.
@@ -47,6 +49,7 @@ class History:
         default_factory=lambda: MappingProxyType({})
     )
     dead: bool = False
+    paused: bool | None = None
     failure: Failure | None = None
     failures: int = 0
     outage: bool = False
@@ -68,19 +71,32 @@ class History:
         return self.looks_since_flip is not None
 
 
-def after(history: History, look: Look, *, interval: float) -> History:
-    """The history with one more look in it. ``interval`` is the poll interval in seconds."""
+def after(history: History, look: Look, *, interval: float, warm_up: float = 0.0) -> History:
+    """The history with one more look in it.
+
+    ``interval`` is the poll interval, and ``warm_up`` how long a process that has put out nothing
+    yet is excused for being silent; both in seconds.
+    """
     if isinstance(look.result, Failure):
         return _after_failure(history, look.result)
+    seen = _after_reading(history, look.result, look, interval, warm_up)
+    still_paused = seen.paused is True and not _moved(seen)
     return replace(
-        _after_reading(history, look.result, look, interval),
+        seen,
         reading=look.result,
         seen_at=look.ended,
         dead=False,
+        paused=True if still_paused else None,
         failure=None,
         failures=0,
         outage=False,
     )
+
+
+def _moved(history: History) -> bool:
+    """Whether the last good look saw anything move."""
+    engines = history.engines.values()
+    return any(engine.progress and engine.progress.sign_of_life for engine in engines)
 
 
 def _after_failure(history: History, failure: Failure) -> History:
@@ -94,7 +110,9 @@ def _after_failure(history: History, failure: Failure) -> History:
     )
 
 
-def _after_reading(history: History, reading: Reading, look: Look, interval: float) -> History:
+def _after_reading(
+    history: History, reading: Reading, look: Look, interval: float, warm_up: float
+) -> History:
     if history.reading is None:
         return replace(history, engines=_fresh(reading, look), start_times=_start_times(reading))
     last = _last_start_time(history)
@@ -119,14 +137,18 @@ def _after_reading(history: History, reading: Reading, look: Look, interval: flo
         or history.behind_proxy
         or (history.reading.start_time is None) is not (reading.start_time is None),
         believed=not was_away and not history.carried_over,
+        # Where weights are updated, engines are paused for it: only a "no" to the question counts.
+        held=history.paused is True
+        or reading.updating
+        or (reading.updates_weights and history.paused is not False),
+        warm_up=warm_up,
     )
     engines = _engines_after(history, reading, over)
-    moved = any(engine.progress and engine.progress.sign_of_life for engine in engines.values())
     flip = history.looks_since_flip
+    history = replace(history, engines=engines)
     return replace(
         history,
-        engines=engines,
-        carried_over=was_away or (history.carried_over and not moved),
+        carried_over=was_away or (history.carried_over and not _moved(history)),
         looks_since_flip=None if flip is None or flip + 1 >= LOOKS_AFTER_A_FLIP else flip + 1,
     )
 
@@ -165,6 +187,7 @@ def _after_restart(
             }
         ),
         carried_over=False,
+        paused=None,
         restarts=history.restarts + (0 if came_back else 1),
         restarted_at=history.restarted_at if came_back else look.ended,
         restart_reason=reason,
@@ -191,6 +214,22 @@ def _fresh(reading: Reading, look: Look) -> MappingProxyType[str, EngineHistory]
     return MappingProxyType(
         {name: first_seen(new, look.ended) for name, new in reading.engines.items()}
     )
+
+
+def told_of_pause(history: History, *, paused: bool | None, at: float) -> History:
+    """The history once /is_paused was asked, after a look: at a paused engine no silence counts."""
+    if paused is None:
+        return history
+    nothing = Silence(0.0, at)
+    engines = history.engines
+    if paused:
+        engines = MappingProxyType(
+            {
+                name: replace(engine, quiet=nothing, starved=nothing)
+                for name, engine in engines.items()
+            }
+        )
+    return replace(history, paused=paused, engines=engines)
 
 
 def asking(history: History, engine: str, at: float) -> History:

@@ -9,7 +9,6 @@ from fleet.engine import EngineHistory
 from fleet.fetch import Trouble
 from fleet.history import History
 from fleet.progress import Progress
-from fleet.reading import Reading
 from fleet.state import State
 
 WAITS_OF_PROOF = 2
@@ -36,7 +35,9 @@ WORST_FIRST = (
     State.STARVED,
     State.QUIET,
     State.RESTARTED,
+    State.STARTING,
     State.BUSY,
+    State.PAUSED,
     State.SLEEPING,
     State.IDLE,
 )
@@ -69,11 +70,10 @@ def judge(history: History, backend: Backend) -> Judgement:
         return _whole(State.UNKNOWN, "not read yet")
     if not history.engines:
         return _whole(State.NO_METRICS, "/metrics answers, but without any metric of a vLLM engine")
-    engines = {}
-    for name, engine in history.engines.items():
-        still = history.seen_at - engine.still_since
-        doubt = _doubt(engine, history.reading, name) if still >= backend.wait else None
-        engines[name] = _engine_verdict(engine, doubt, still, backend.wait)
+    engines = {
+        name: _engine_verdict(engine, name, history, backend)
+        for name, engine in history.engines.items()
+    }
     worst = min(engines, key=lambda name: WORST_FIRST.index(engines[name].state))
     of_backend = engines[worst]
     if len(engines) > 1:
@@ -121,6 +121,14 @@ def _of_the_whole(history: History) -> Verdict | None:
         )
     if history.just_restarted:
         return _verdict(State.RESTARTED, f"another process than before: {history.restart_reason}")
+    return _of_pause(history)
+
+
+def _of_pause(history: History) -> Verdict | None:
+    if history.paused:
+        return _verdict(State.PAUSED, f"/is_paused says so; {_pending_in_all(history)}")
+    if history.reading is not None and history.reading.updating and _stands_still(history):
+        return _verdict(State.PAUSED, f"weights are being updated; {_pending_in_all(history)}")
     return None
 
 
@@ -131,21 +139,50 @@ def _stands_still(history: History) -> bool:
     return not moved and any(engine.anything_pending for engine in engines)
 
 
-def _engine_verdict(engine: EngineHistory, doubt: str | None, still: float, wait: float) -> Verdict:
+def _engine_verdict(
+    engine: EngineHistory, name: str, history: History, backend: Backend
+) -> Verdict:
     now = engine.reading
     if not now.pending_is_readable:
         return _verdict(State.UNKNOWN, "running or waiting is NaN or malformed on the page")
     if now.awake is False:
         return _verdict(State.SLEEPING, f"put to sleep, {_pending(engine)}")
-    silence = _of_silence(engine, wait)
-    if silence is None and doubt is not None:
-        nothing = f"{_pending(engine)}, and nothing has moved for {still:.0f} s, but"
-        return _verdict(State.UNKNOWN, f"{nothing} {doubt}")
+    silence = _of_silence(engine, backend.wait)
+    if silence is None and _is_silent(engine):
+        silence = _of_excuse(engine, name, history, backend)
     return silence or _of_activity(engine)
 
 
-def _doubt(engine: EngineHistory, reading: Reading, name: str) -> str | None:
-    """Why the page cannot prove that an engine hangs which shows pending work; None if it can."""
+def _of_excuse(
+    engine: EngineHistory, name: str, history: History, backend: Backend
+) -> Verdict | None:
+    """The state of a silent engine whose silence does not count; None if it does."""
+    now = history.seen_at or 0.0
+    if engine.reading.cold and now - engine.first_seen < backend.warm_up:
+        compiling = "nothing has come out of this process yet: it compiles, perhaps"
+        until = f"silence counts from {backend.warm_up:g} s after it was first seen"
+        return _verdict(State.STARTING, f"{_what_is_pending(engine)}, and {compiling}; {until}")
+    still = now - engine.still_since
+    doubt = _doubt(engine, history, name) if still >= backend.wait else None
+    if doubt is None:
+        return None
+    nothing = f"{_what_is_pending(engine)}, and nothing has moved for {still:.0f} s, but"
+    return _verdict(State.UNKNOWN, f"{nothing} {doubt}")
+
+
+def _is_silent(engine: EngineHistory) -> bool:
+    """Whether it has something to do and the last look saw nothing move."""
+    moved = engine.progress is not None and engine.progress.sign_of_life
+    return not moved and (engine.anything_pending or engine.asked is not None)
+
+
+def _doubt(engine: EngineHistory, history: History, name: str) -> str | None:
+    """Why the page cannot prove that a silent engine hangs; None if it can."""
+    reading = history.reading
+    if reading is None:
+        return None
+    if reading.updates_weights and history.paused is None:
+        return "weights are updated here at times, and /is_paused does not say that it is running"
     if not engine.anything_pending:
         return None
     if not engine.proven_alive and reading.start_time is None:
@@ -193,10 +230,19 @@ def _pending(engine: EngineHistory) -> str:
     return text
 
 
+def _pending_in_all(history: History) -> str:
+    of_each = {name: _pending(engine) for name, engine in history.engines.items()}
+    if len(of_each) == 1:
+        return next(iter(of_each.values()))
+    return "; ".join(f"engine {name}: {pending}" for name, pending in of_each.items())
+
+
+def _what_is_pending(engine: EngineHistory) -> str:
+    return "our short request is unanswered" if engine.asked is not None else _pending(engine)
+
+
 def _silence(engine: EngineHistory) -> str:
-    asked = engine.asked is not None
-    what = "our short request is unanswered" if asked else _pending(engine)
-    return f"{what}, and nothing moved for {engine.quiet.seconds:.0f} s"
+    return f"{_what_is_pending(engine)}, and nothing moved for {engine.quiet.seconds:.0f} s"
 
 
 def _done(engine: EngineHistory, step: Progress) -> str:

@@ -37,8 +37,11 @@ WAITING_BY_REASON = "vllm:num_requests_waiting_by_reason"
 WAITING = {"capacity": "waiting_capacity", "deferred": "waiting_deferred"}
 SLEEP_STATE = "vllm:engine_sleep_state"
 START_TIME = "process_start_time_seconds"
+# On the page once somebody has updated weights (reinforcement learning). Written by the API server.
+UPDATES = "vllm:rl_weight_update_operations_in_flight"
+UPDATED = "vllm:rl_weight_update_operation_duration_seconds_count"
 
-_VLLM = {*GAUGES, *COUNTERS, WAITING_BY_REASON, SLEEP_STATE}
+_VLLM = {*GAUGES, *COUNTERS, WAITING_BY_REASON, SLEEP_STATE, UPDATES, UPDATED}
 NAMES = tuple(sorted({*_VLLM, START_TIME}))
 # Ray's metrics agent writes vllm_ where vLLM writes vllm:.
 _SPELLINGS = {name.replace("vllm:", "vllm_"): name for name in _VLLM}
@@ -87,6 +90,17 @@ class EngineReading:
         """Whether running and waiting can be believed; a gauge that is NaN is not 0."""
         return self.unreadable.isdisjoint(("running", "waiting"))
 
+    @property
+    def cold(self) -> bool:
+        """Whether it says that nothing has come out of this process yet.
+
+        The first request to a new process may have to wait for a compilation: 30 to 110 s.
+        """
+        said = [
+            out for out in (self.steps, self.generation_tokens, self.finished) if out is not None
+        ]
+        return bool(said) and not any(said)
+
 
 COUNTED = tuple(dict.fromkeys(COUNTERS.values()))
 MEASURED = tuple(item.name for item in fields(EngineReading) if item.name != "unreadable")
@@ -97,23 +111,43 @@ class Reading:
     """One page: who answered, and what each of its engines wrote, by the engine's label.
 
     ``start_time`` is in Unix seconds, and None in Prometheus' multiprocess mode, which vLLM uses
-    with more than one API server.
+    with more than one API server. ``updates_weights``: somebody updates weights here, and pauses
+    the engines for it; ``updating``: right now.
     """
 
     start_time: float | None = None
     engines: MappingProxyType[str, EngineReading] = field(
         default_factory=lambda: MappingProxyType({})
     )
+    updates_weights: bool = False
+    updating: bool = False
+
+    @property
+    def shown(self) -> frozenset[tuple[str, str]]:
+        """What the page has a line for: field names by engine, and the start time."""
+        of_process = {("", "start_time")} if self.start_time is not None else set()
+        return frozenset(of_process).union(
+            (name, item)
+            for name, engine in self.engines.items()
+            for item in MEASURED
+            if getattr(engine, item) is not None or item in engine.unreadable
+        )
 
     @classmethod
     def from_page(cls, text: str) -> Self:
         """Read a page in Prometheus' text format; a bad line costs that line only."""
         found = samples(text, _WANTED)
         start_time = None
+        updates_weights = updating = False
         values: dict[str, dict[str, float]] = {}
         for sample in found.samples:
             if sample.name == START_TIME:
                 start_time = sample.value if math.isfinite(sample.value) else None
+                continue
+            known = _SPELLINGS.get(sample.name, sample.name)
+            if known in (UPDATES, UPDATED):
+                updates_weights = True
+                updating = updating or (known == UPDATES and sample.value > 0)
                 continue
             name = _field_of(sample)
             if name is None:
@@ -133,6 +167,8 @@ class Reading:
             MappingProxyType(
                 {engine: _engine(values[engine], malformed) for engine in sorted(values)}
             ),
+            updates_weights,
+            updating,
         )
 
 

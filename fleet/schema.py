@@ -108,6 +108,7 @@ class DefaultsSection(Section):
 
     wait: Seconds = 90.0
     load_time: Seconds = 600.0
+    warm_up: Seconds = 180.0
 
 
 class BackendSection(Section):
@@ -118,6 +119,7 @@ class BackendSection(Section):
     kind: Literal["vllm", "proxy"] = "vllm"
     wait: Seconds | None = None
     load_time: Seconds | None = None
+    warm_up: Seconds | None = None
     api_key_file: FilePath | None = None
     restart: RestartSection | None = None
 

@@ -172,6 +172,7 @@ def _one(entry: BackendSection, defaults: DefaultsSection, folder: Path) -> Back
         kind=Kind(entry.kind),
         wait=entry.wait or defaults.wait,
         load_time=entry.load_time or defaults.load_time,
+        warm_up=entry.warm_up or defaults.warm_up,
         api_key_file=folder / entry.api_key_file if entry.api_key_file else None,
         restart=Restart(tuple(entry.restart.command), entry.restart.timeout)
         if entry.restart

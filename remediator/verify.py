@@ -4,7 +4,6 @@ The short request is never sent before two looks have shown no sign of life, and
 earlier one of ours is open: it takes a slot from nobody.
 """
 
-import json
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,12 +15,12 @@ from fleet.backend import Backend
 from fleet.fetch import ENGINE_IS_DEAD, HEALTH, METRICS, Failure, Fetcher, Page, Trouble
 from fleet.reading import Reading
 from fleet.settings import Mode, RemediatorSettings
+from fleet.witness import Witness
 from remediator.incident import Attempt
 from remediator.proof import Health, Look, Proof, Request, Sight, saw
 from remediator.recovery import Aftermath, new_process
 
 PROGRAM = "remediator"
-IS_PAUSED = "/is_paused"
 LOOK_SECONDS = 5.0
 LOOKS = 4
 SECOND_LOOK_SECONDS = 1.0
@@ -81,7 +80,7 @@ class Verifier:
         looks = [_look(fetcher)]
         self._sleep(pause)
         looks.append(_look(fetcher))
-        paused = saw(looks, engine).sight is Sight.STILL and _is_paused(fetcher)
+        paused = saw(looks, engine).sight is Sight.STILL and _is_paused(fetcher, looks)
         asking = None
         if _nothing_lives(looks, engine) and not paused:
             asking = Asking(backend, looks[-1].reading, engine, self._answer_within)
@@ -158,10 +157,9 @@ def _health(fetcher: Fetcher) -> Health:
             return Health.UNKNOWN
 
 
-def _is_paused(fetcher: Fetcher) -> bool:
-    """Whether the server says so; most do not serve this page, and a frozen one does not answer."""
-    page = fetcher.get(IS_PAUSED, timeout=LOOK_SECONDS)
-    try:
-        return isinstance(page, Page) and json.loads(page.text).get("is_paused") is True
-    except (ValueError, AttributeError):
-        return False
+def _is_paused(fetcher: Fetcher, looks: Sequence[Look]) -> bool:
+    """Whether the server says so, or may be: weights are updated there, and it does not tell."""
+    said = Witness(fetcher).paused(timeout=LOOK_SECONDS)
+    if said is None:
+        return any(look.reading.updates_weights for look in looks if look.reading is not None)
+    return said

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from fleet.backend import Kind
 from fleet.settings import ExporterSettings
 from fleet.state import State
 from tests.exporter.fleets import SETTINGS, Clock, backend_at
-from tests.fleet.listeners import Listener, Vllm, eventually, serving
+from tests.fleet.listeners import Connection, Handler, Listener, Vllm, eventually, serving
 from tests.fleet.pages import BUSY, IDLE, page
 
 ASKED = "/v1/completions"
@@ -56,7 +57,7 @@ def test_a_server_with_anything_to_do_is_sent_nothing(
 ) -> None:
     vllm.page = page({"0": values}, 1000.0)
     polled(poller(url, clock := Clock()), clock, 40)
-    assert set(vllm.paths()) <= {"/metrics", "/health"}
+    assert set(vllm.paths()) <= {"/metrics", "/metrics/", "/health", "/is_paused"}
 
 
 def test_a_server_on_which_anything_moves_is_asked_for_its_page_alone(vllm: Vllm, url: str) -> None:
@@ -133,27 +134,125 @@ def test_a_proxy_is_asked_for_its_models_only(vllm: Vllm, url: str) -> None:
     assert set(vllm.paths()) == {"/v1/models"}
 
 
-def test_a_server_that_hangs_holds_up_no_other() -> None:
-    settings = ExporterSettings(interval=0.2, timeout=0.2, answer_every=None)
+OVER = threading.Event()
+
+
+def hang(_: Connection) -> None:
+    OVER.wait(30)
+
+
+def drip(connection: Connection) -> None:
+    connection.request()
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 50000\r\n\r\n")
+    while not OVER.wait(0.02):
+        connection.send(b"#")
+
+
+def flood(connection: Connection) -> None:
+    connection.request()
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n")
+    while not OVER.is_set():
+        connection.send(b"#" * 65536)
+
+
+@pytest.mark.parametrize(
+    ("bad", "state"),
+    [(hang, State.UNRESPONSIVE), (drip, State.UNRESPONSIVE), (flood, State.UNKNOWN)],
+    ids=["hangs", "drips", "floods"],
+)
+def test_a_bad_server_holds_up_no_other(bad: Handler, state: State) -> None:
+    settings = ExporterSettings(interval=0.4, timeout=0.4, answer_every=None)
     memory, stop = Memory(), threading.Event()
-    hung = threading.Event()
     busy = Vllm(page=page({"0": BUSY}, 1000.0))
-    with (
-        Listener(lambda _: hung.wait(30) and None) as hanging,
-        Listener(serving(busy.answer)) as good,
-    ):
-        backends = (
-            backend_at(hanging.url, name="hangs"),
-            backend_at(good.url, name="works"),
-        )
+    OVER.clear()
+    with Listener(bad) as one, Listener(serving(busy.answer)) as other:
+        backends = (backend_at(one.url, name="bad"), backend_at(other.url, name="good"))
         pollers = start(backends, settings, memory, stop)
         assert eventually(lambda: busy.paths()["/metrics"] >= 10)
         states = {s.backend.name: s.judgement.backend.state for s in memory.snapshots()}
+        late = {s.backend.name: s.late_seconds for s in memory.snapshots()}
         stop.set()
-        hung.set()
+        OVER.set()
         for thread in pollers:
             thread.join(5)
-    assert states == {"hangs": State.UNRESPONSIVE, "works": State.BUSY}
+    assert states == {"bad": state, "good": State.BUSY}
+    # A poll that another holds up begins an interval late, at least.
+    assert late["good"] < settings.interval
+
+
+def test_a_paused_server_is_neither_judged_nor_sent_anything(vllm: Vllm, url: str) -> None:
+    vllm.page = page({"0": BUSY}, 1000.0)
+    vllm.paused = '{"is_paused": true}'
+    watching = poller(url, clock := Clock())
+    assert polled(watching, clock, 40) is State.PAUSED
+    vllm.page = page({"0": IDLE}, 1000.0)
+    polled(watching, clock, 40)
+    assert vllm.paths()[ASKED] == 0
+
+
+def test_a_pause_that_ends_is_judged_from_then_on(vllm: Vllm, url: str) -> None:
+    vllm.page = page({"0": BUSY}, 1000.0)
+    vllm.paused = '{"is_paused": true}'
+    watching = poller(url, clock := Clock())
+    polled(watching, clock, 20)
+    vllm.paused = '{"is_paused": false}'
+    # The interval in which it ended counts for nothing, and two waits are eight intervals.
+    assert polled(watching, clock, 8) is State.QUIET
+    assert polled(watching, clock, 1) is State.STUCK
+
+
+UPDATES = 'vllm:rl_weight_update_operation_duration_seconds_count{operation="update"} 3\n'
+
+
+@pytest.mark.parametrize(
+    ("paused", "state"), [(None, State.UNKNOWN), ('{"is_paused": false}', State.STUCK)]
+)
+def test_where_weights_are_updated_only_a_plain_no_lets_silence_count(
+    paused: str | None, state: State, vllm: Vllm, url: str
+) -> None:
+    vllm.page = page({"0": BUSY}, 1000.0) + UPDATES
+    vllm.paused = paused
+    assert polled(poller(url, clock := Clock()), clock, 12) is state
+
+
+def test_a_server_that_may_be_paused_is_sent_nothing(vllm: Vllm, url: str) -> None:
+    vllm.page = page({"0": IDLE}, 1000.0) + UPDATES
+    polled(poller(url, clock := Clock()), clock, 40)
+    assert vllm.paths()[ASKED] == 0
+
+
+def test_a_pooling_model_is_asked_for_an_embedding_and_then_for_nothing_else(
+    vllm: Vllm, url: str
+) -> None:
+    vllm.pooling = True
+    vllm.completion = '{"data": [{"embedding": [0.1]}]}'
+    watching = poller(url, clock := Clock())
+    polled(watching, clock, 5)
+    for asked in (1, 2, 3):
+        assert eventually(lambda: watching.poll().answers[Result.ANSWERED] == asked)  # noqa: B023
+        polled(watching, clock, 20)
+    assert eventually(lambda: vllm.paths()["/v1/embeddings"] == 4)
+    assert vllm.paths()[ASKED] == 1
+
+
+def test_a_new_process_is_asked_for_its_pages_anew(vllm: Vllm, url: str) -> None:
+    vllm.filtered = lambda _: ""
+    watching = poller(url, clock := Clock())
+    polled(watching, clock, 5)
+    assert vllm.paths()["/metrics/"] == vllm.paths()["/is_paused"] == 1
+    vllm.page = page({"0": IDLE}, 2000.0)
+    polled(watching, clock, 3)
+    assert vllm.paths()["/metrics/"] == vllm.paths()["/is_paused"] == 2
+
+
+def test_a_new_process_has_time_to_compile(vllm: Vllm, url: str) -> None:
+    vllm.page = page({"0": {**IDLE, "steps": 0, "generated": 0, "running": 1}}, 1000.0)
+    warm = replace(backend_at(url), warm_up=180.0)
+    watching = Poller(warm, SETTINGS, Memory(), monotonic=(clock := Clock()), wall=lambda: 0.0)
+    assert polled(watching, clock, 12) is State.STARTING
+    assert polled(watching, clock, 2) is State.BUSY
+    assert polled(watching, clock, 6) is State.QUIET
+    assert polled(watching, clock, 1) is State.STUCK
 
 
 class Stop(threading.Event):

@@ -211,9 +211,14 @@ class Vllm:
     page: str = ""
     health: str = "200 OK"
     metrics: str = "200 OK"
+    # What it makes of a page that is asked for with a filter; None: it has no such page.
+    filtered: Callable[[str], str] | None = None
+    filtered_status: str = "200 OK"
+    paused: str | None = None
     models: str = '{"data": [{"id": "m"}]}'
     completion: str = '{"choices": [{"text": "a"}]}'
     completions: str = "200 OK"
+    pooling: bool = False
     requests: list[Request] = field(default_factory=list)
     hold: threading.Event = field(default_factory=threading.Event)
     asked: threading.Event = field(default_factory=threading.Event)
@@ -227,20 +232,33 @@ class Vllm:
     def paths(self) -> Counter[str]:
         """How often each path was asked for."""
         with self.lock:
-            return Counter(request.path for request in self.requests)
+            return Counter(request.path.partition("?")[0] for request in self.requests)
 
     def answer(self, request: Request) -> bytes:
         """What it answers; a completion only once ``hold`` is set."""
         with self.lock:
             self.requests.append(request)
-        match request.path:
-            case "/metrics":
-                return reply(self.page, self.metrics, Content_Type="text/plain; version=0.0.4")
+        path = request.path.partition("?")[0]
+        return self._page(path) if path.startswith("/metrics") else self._api(path)
+
+    def _page(self, path: str) -> bytes:
+        if path == "/metrics":
+            return reply(self.page, self.metrics, Content_Type="text/plain; version=0.0.4")
+        if self.filtered is not None:
+            return reply(self.filtered(self.page), self.filtered_status)
+        return reply("", "404 Not Found")
+
+    def _api(self, path: str) -> bytes:
+        match path:
+            case "/is_paused" if self.paused is not None:
+                return reply(self.paused)
             case "/health":
                 return reply("", self.health)
             case "/v1/models":
                 return reply(self.models)
-            case "/v1/completions":
+            case "/v1/completions" if not self.pooling:
+                return self._complete()
+            case "/v1/embeddings" if self.pooling:
                 return self._complete()
             case _:
                 return reply("", "404 Not Found")

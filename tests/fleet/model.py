@@ -33,9 +33,11 @@ class Engine:
     queries: int = 0
     preemptions: int = 0
     awake: bool = True
+    paused: bool = False
     ours: bool = False
     frozen: bool = False
     seen_asleep: bool = False
+    seen_paused: bool = False
     pending_since: float | None = None
     published: dict[str, float] = field(default_factory=dict)
 
@@ -64,7 +66,9 @@ class Engine:
     @property
     def pending(self) -> bool:
         """Whether it has something to do."""
-        return self.awake and (self.running > 0 or self.waiting > 0 or self.ours)
+        return (
+            self.awake and not self.paused and (self.running > 0 or self.waiting > 0 or self.ours)
+        )
 
     def arrive(self, now: float) -> None:
         """A client's request arrives; the page does not show it yet."""
@@ -103,6 +107,21 @@ class Engine:
             self.pending_since = None
         self._pending_from(now)
 
+    def pause(self) -> None:
+        """Held by somebody who updates the weights; nothing on the page tells."""
+        if not self.paused:
+            self.paused, self.seen_paused = True, False
+
+    def resume(self, now: float) -> None:
+        """Let go on."""
+        if not self.paused:
+            return
+        self.paused = False
+        # As with a sleep: a pause that nobody could see is no excuse.
+        if self.seen_paused or not self.pending:
+            self.pending_since = None
+        self._pending_from(now)
+
     def work(self, now: float, *, prefill: bool) -> bool:
         """One step's work, published; returns whether our short request was answered in it."""
         if self.frozen or not self.pending:
@@ -130,7 +149,7 @@ class Engine:
 
     def finish(self, now: float) -> None:
         """A running request ends or its client hangs up; that takes a step too."""
-        if self.frozen or not self.awake or self.running == 0:
+        if self.frozen or not self.awake or self.paused or self.running == 0:
             return
         self.running -= 1
         self.blocks = 0 if self.running == 0 else max(1, self.blocks - 3)
@@ -139,13 +158,13 @@ class Engine:
 
     def defer(self) -> None:
         """A request arrives that waits for something outside, a remote KV cache perhaps."""
-        if not self.frozen and self.awake:
+        if not self.frozen and self.awake and not self.paused:
             self.deferred += 1
             self.publish()
 
     def undefer(self, now: float) -> None:
         """What they waited for has come."""
-        if not self.frozen and self.awake and self.deferred:
+        if not self.frozen and self.awake and not self.paused and self.deferred:
             self.waiting += self.deferred
             self.deferred = 0
             self.publish()
@@ -153,7 +172,7 @@ class Engine:
 
     def preempt(self) -> None:
         """A running request is put back: a living loop, but no work."""
-        if self.frozen or not self.awake or self.running == 0:
+        if self.frozen or not self.awake or self.paused or self.running == 0:
             return
         self.running -= 1
         self.waiting += 1
@@ -168,12 +187,14 @@ class Server:
 
     ``start_time`` is None in multiprocess mode; there ``wiped`` says whether the folder of metrics
     is wiped at a start. If it is not, a new process shows its predecessor's page and counts on.
+    ``development``: it can be paused, and says so when asked.
     """
 
     names: tuple[str, ...] = ("0",)
     start_time: float | None = 1000.0
     wiped: bool = True
     up: bool = True
+    development: bool = False
     engines: dict[str, Engine] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

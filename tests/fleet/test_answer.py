@@ -79,6 +79,43 @@ def test_without_a_model_nothing_is_asked(models: str, vllm: Vllm, fetcher: Fetc
     assert vllm.paths()["/v1/completions"] == 0
 
 
+def test_a_pooling_model_is_asked_for_an_embedding(vllm: Vllm, fetcher: Fetcher) -> None:
+    vllm.pooling = True
+    vllm.completion = '{"data": [{"embedding": [0.1]}]}'
+    answer = asked(fetcher, "1")
+    assert (answer.result, answer.pooling) == (Result.ANSWERED, True)
+    assert vllm.requests[-1].path == "/v1/embeddings"
+    assert b'"input": "1"' in vllm.requests[-1].body
+    assert vllm.requests[-1].headers["x-data-parallel-rank"] == "1"
+
+
+def test_a_pooling_model_that_hangs_is_unanswered(vllm: Vllm, fetcher: Fetcher) -> None:
+    vllm.pooling = True
+    vllm.hold.clear()
+    answer = asked(fetcher, timeout=0.3)
+    vllm.hold.set()
+    assert answer.result is Result.UNANSWERED
+
+
+def test_what_is_known_to_be_answered_is_asked_first(vllm: Vllm, fetcher: Fetcher) -> None:
+    vllm.pooling = True
+    vllm.completion = '{"data": [{"embedding": [0.1]}]}'
+    ask(fetcher, None, timeout=5.0, pooling=True)
+    assert vllm.paths()["/v1/completions"] == 0
+    vllm.pooling, vllm.completion = False, '{"choices": [{"text": "a"}]}'
+    answer = ask(fetcher, None, timeout=5.0, pooling=True)
+    assert (answer.result, answer.pooling) == (Result.ANSWERED, False)
+
+
+def test_a_server_that_knows_neither_kind_says_why_of_the_first(
+    vllm: Vllm, fetcher: Fetcher
+) -> None:
+    vllm.completions = "404 Not Found"
+    answer = asked(fetcher)
+    assert answer.result is Result.ERROR
+    assert answer.why.startswith("/v1/completions answered HTTP 404")
+
+
 def test_a_refused_connection_is_an_error() -> None:
     with closed_port() as port:
         backend = Backend("gpu-a", f"http://127.0.0.1:{port}", Kind.VLLM, 60.0, 600.0)

@@ -4,6 +4,8 @@ A model of vLLM, our looks at it, failures, gaps, restarts of either side and ba
 virtual clock. The rules of the machine are what can happen; its invariant is the promise.
 """
 
+from dataclasses import replace
+
 from hypothesis import HealthCheck, settings, target
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -12,7 +14,7 @@ from exporter.asking import engines_to_ask
 from fleet.answer import Answer, Result
 from fleet.backend import Backend
 from fleet.fetch import Failure, Trouble
-from fleet.history import History, Look, after, asking, heard
+from fleet.history import History, Look, after, asking, heard, told_of_pause
 from fleet.judgement import Judgement, judge
 from fleet.state import State
 from tests.fleet.model import Server
@@ -22,6 +24,7 @@ INTERVAL = 15.0
 TIMEOUT = 5.0
 WAIT = 60.0
 PATIENCE = 3 * WAIT
+WARM_UPS = [0.0, 2 * WAIT]
 # A step takes less than two waits, by this much.
 MARGIN = 0.01
 ANSWERED = Answer(Result.ANSWERED, 0.1, "answered in 0.10 s")
@@ -75,14 +78,20 @@ class Watch(RuleBasedStateMachine):
         self.process = 0
         self.longest_quiet = 0.0
         self.answer_every = 300.0
+        self.process_began = self.now
+        self.witness_fails = False
 
     # time
 
     def deadline(self, name: str) -> float | None:
         engine = self.server.engines[name]
-        if engine.pending_since is None or not engine.awake:
+        if engine.pending_since is None or not engine.awake or engine.paused:
             return None
-        return max(self.now, engine.pending_since + 2 * WAIT - MARGIN)
+        since = engine.pending_since
+        if engine.steps == 0:
+            # Nothing has come out of it yet: it may compile for longer.
+            since = max(since, self.process_began + self.backend.warm_up)
+        return max(self.now, since + 2 * WAIT - MARGIN)
 
     def let_pass(self, seconds: float, *, clock: bool = True) -> None:
         """Time passes; an engine that must work in it, does."""
@@ -127,13 +136,25 @@ class Watch(RuleBasedStateMachine):
         kind=st.sampled_from([(1000.0, True), (None, False), (None, False), (None, True)]),
         busy=st.booleans(),
         answer_every=st.sampled_from([INTERVAL, WAIT, 300.0]),
+        development=st.booleans(),
+        warm_up=st.sampled_from(WARM_UPS),
     )
-    def begin(
-        self, *, several: bool, kind: tuple[float | None, bool], busy: bool, answer_every: float
+    def begin(  # noqa: PLR0913 -- what a watch begins with
+        self,
+        *,
+        several: bool,
+        kind: tuple[float | None, bool],
+        busy: bool,
+        answer_every: float,
+        development: bool,
+        warm_up: float,
     ) -> None:
         start_time, wiped = kind
-        self.server = Server(("0", "1") if several else ("0",), start_time, wiped=wiped)
+        self.server = Server(
+            ("0", "1") if several else ("0",), start_time, wiped=wiped, development=development
+        )
         self.answer_every = answer_every
+        self.backend = replace(self.backend, warm_up=warm_up)
         if busy:
             for engine in self.server.engines.values():
                 engine.arrive(self.now)
@@ -174,6 +195,20 @@ class Watch(RuleBasedStateMachine):
             else:
                 engine.wake(self.now)
 
+    @precondition(lambda self: self.server.development)
+    @rule(paused=st.booleans())
+    def pause_or_resume(self, *, paused: bool) -> None:
+        for engine in self.server.engines.values():
+            if paused:
+                engine.pause()
+            else:
+                engine.resume(self.now)
+
+    @rule(fails=st.booleans())
+    def the_witness_fails(self, *, fails: bool) -> None:
+        """Asked whether it is paused, a server may not answer."""
+        self.witness_fails = fails
+
     @rule(name=ENGINES)
     def shed_our_request(self, name: str) -> None:
         """The API server answers our request with an error; the engine never had it."""
@@ -206,6 +241,7 @@ class Watch(RuleBasedStateMachine):
             self.let_pass(max(0.0, self.last_good_end() + 5 * INTERVAL + 1 - self.clock))
         self.server.restart()
         self.process += 1
+        self.process_began = self.now
         self.server.up = True
         if cut:
             self.ends += [(name, ERROR) for name in self.open]
@@ -222,7 +258,8 @@ class Watch(RuleBasedStateMachine):
         self.ends = []
 
     def remember(self, look: Look) -> None:
-        self.history = after(self.history, look, interval=INTERVAL)
+        self.history = after(self.history, look, interval=INTERVAL, warm_up=self.backend.warm_up)
+        self.ask_the_witness()
         in_flight = {*self.open, *(name for name, _ in self.ends)}
         due = engines_to_ask(self.history, self.backend, self.clock, self.answer_every)
         for name in due:
@@ -235,6 +272,19 @@ class Watch(RuleBasedStateMachine):
                     self.ends.append((name, ERROR))
         self.judgement = judge(self.history, self.backend)
         self.last_poll = self.clock
+
+    def ask_the_witness(self) -> None:
+        """As the poller does where nothing moves."""
+        engines = self.history.engines.values()
+        moves = any(engine.progress and engine.progress.sign_of_life for engine in engines)
+        if self.history.failure is not None or moves or not self.server.development:
+            return
+        paused = None
+        if not self.witness_fails:
+            paused = any(engine.paused for engine in self.server.engines.values())
+            for engine in self.server.engines.values():
+                engine.seen_paused = engine.seen_paused or paused
+        self.history = told_of_pause(self.history, paused=paused, at=self.clock)
 
     def look_and_fail(self, kind: Trouble) -> None:
         self.hear()

@@ -11,11 +11,19 @@ from fleet.judgement import Judgement, judge
 from fleet.reading import Reading
 
 INTERVAL = 15.0
+WARM_UP = 180.0
 RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"
 
 
 def backend(wait: float = 60.0, kind: Kind = Kind.VLLM, name: str = "gpu-a") -> Backend:
-    return Backend(name=name, url="http://127.0.0.1:8000", kind=kind, wait=wait, load_time=600.0)
+    return Backend(
+        name=name,
+        url="http://127.0.0.1:8000",
+        kind=kind,
+        wait=wait,
+        load_time=600.0,
+        warm_up=WARM_UP,
+    )
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,9 @@ def watch(
     history = History()
     for i, result in enumerate(results):
         began = start + i * interval
-        history = after(history, Look(began, began + 0.02, result), interval=interval)
+        history = after(
+            history, Look(began, began + 0.02, result), interval=interval, warm_up=WARM_UP
+        )
         yield Step(history, judge(history, backend(wait)))
 
 
