@@ -24,7 +24,7 @@ PORT = 9109
 DESCRIPTION = "Reads vLLM backends at a fixed interval and publishes their state as metrics."
 
 # First words of the command line that do something else, by the module whose main(argv) does it.
-COMMANDS: Mapping[str, str] = {}
+COMMANDS: Mapping[str, str] = {"check": "exporter.check.command"}
 
 log = logging.getLogger("exporter")
 

@@ -93,6 +93,7 @@ class Asking:
         self._monotonic = monotonic
         self._ended: queue.SimpleQueue[Heard] = queue.SimpleQueue()
         self._in_flight: set[str] = set()
+        self._threads: list[threading.Thread] = []
         self._pooling = False
 
     def in_flight(self, engine: str) -> bool:
@@ -108,10 +109,17 @@ class Asking:
             name=f"ask-{self._backend.name}-{engine}",
             daemon=True,
         )
+        self._threads = [*(one for one in self._threads if one.is_alive()), thread]
         try:
             thread.start()
         except RuntimeError as error:
             self._end(engine, Answer(Result.ERROR, 0.0, f"not sent: {error}"))
+
+    def join(self) -> None:
+        """Wait until the open requests have ended; each is given up after ``patience``."""
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
 
     def ended(self) -> list[Heard]:
         """The requests that have ended since the last call."""

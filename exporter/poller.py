@@ -26,15 +26,22 @@ log = logging.getLogger(__name__)
 class Poller:
     """One backend's poll loop. A backend that hangs, drips or floods holds up only its own."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- all but three have defaults that serve the exporter
         self,
         backend: Backend,
         settings: ExporterSettings,
         memory: Memory,
         *,
+        history: History | None = None,
+        patience: float | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
+        """``history`` goes on from an earlier watch.
+
+        ``patience``: seconds for which a short request stays open; None: past the moment of proof,
+        so that the verdict falls while it still waits.
+        """
         self._backend = backend
         self._settings = settings
         self._memory = memory
@@ -43,15 +50,13 @@ class Poller:
         self._fetcher = Fetcher(backend, "exporter")
         self._reader = Reader(self._fetcher)
         self._witness = Witness(self._fetcher)
-        # Open past the moment of proof, so that the verdict falls while the request still waits.
-        patience = (WAITS_OF_PROOF + 1) * backend.wait
         self._asking = Asking(
             backend,
             lambda: Fetcher(backend, "exporter"),
-            patience=patience,
+            patience=(WAITS_OF_PROOF + 1) * backend.wait if patience is None else patience,
             monotonic=monotonic,
         )
-        self._history = History()
+        self._history = History() if history is None else history
         self._last: Snapshot | None = None
         self._reads: dict[str, int] = dict.fromkeys(READ_RESULTS, 0)
         self._answers: dict[Result, int] = dict.fromkeys(Result, 0)
@@ -91,6 +96,19 @@ class Poller:
             self._ask_the_witness()
         self._ask()
         return self._remember(look, late_seconds)
+
+    def settle(self) -> Snapshot | None:
+        """Wait until no short request is open, and judge again; None if nothing was polled yet."""
+        if self._last is None:
+            return None
+        self._asking.join()
+        self._hear()
+        judgement = judge(self._history, self._backend)
+        return replace(self._last, history=self._history, judgement=judgement)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._fetcher.close()
 
     def _hear(self) -> None:
         for end in self._asking.ended():

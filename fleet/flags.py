@@ -2,9 +2,16 @@
 
 import argparse
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from fleet import __version__
 from fleet.listen import listen_address
+from fleet.mistake import shown
+from fleet.schema import HttpUrl, Seconds
+
+Value = TypeVar("Value")
 
 
 def flags(program: str, description: str, *, port: int) -> argparse.ArgumentParser:
@@ -34,3 +41,21 @@ def flags(program: str, description: str, *, port: int) -> argparse.ArgumentPars
     )
     parser.add_argument("--version", action="version", version=f"{program} {__version__}")
     return parser
+
+
+def duration(text: str) -> float:
+    """Seconds of a duration such as 90s or 1m30s. Raises ArgumentTypeError with one sentence."""
+    return _checked(TypeAdapter(Seconds), text)
+
+
+def http_url(text: str) -> str:
+    """A base URL without a trailing slash. Raises ArgumentTypeError with one sentence."""
+    return _checked(TypeAdapter(HttpUrl), text)
+
+
+def _checked(adapter: "TypeAdapter[Value]", text: str) -> Value:
+    try:
+        return adapter.validate_python(text)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        raise argparse.ArgumentTypeError(f"{shown(text)} {wrong['msg']}") from None

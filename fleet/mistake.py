@@ -41,12 +41,12 @@ def sentence(error: ErrorDetails) -> str:
         case "extra_forbidden" | "invalid_key":
             return f"{place}: is not a setting{_did_you_mean(error['loc'])}"
         case "literal_error":
-            return f"{place}: {_shown(value)} is not {error['ctx']['expected']}"
+            return f"{place}: {shown(value)} is not {error['ctx']['expected']}"
         case "lifeguard":
-            return f"{place}: {_shown(value)} {error['msg']}"
+            return f"{place}: {shown(value)} {error['msg']}"
         case kind:
             otherwise = f"is wrong: {error['msg'][0].lower()}{error['msg'][1:]}"
-            return f"{place}: {_shown(value)} {WRONG_TYPES.get(kind, otherwise)}"
+            return f"{place}: {shown(value)} {WRONG_TYPES.get(kind, otherwise)}"
 
 
 def _step(part: int | str) -> str:
@@ -55,8 +55,8 @@ def _step(part: int | str) -> str:
     return f".{part}" if part.isprintable() else f".{part!r}"
 
 
-def _shown(value: object) -> str:
-    """The value as an error may show it: short, and without what may be secret in a URL."""
+def shown(value: object) -> str:
+    """A value as an error may show it: short, and without what may be secret in a URL."""
     text = re.sub(r"//.*@", "//***@", repr(value))
     text = re.sub(r"(//[^?#]*[?#]).*(?=\W)", r"\1***", text)
     return text if len(text) <= 80 else text[:77] + "..."  # noqa: PLR2004

@@ -421,7 +421,14 @@ def test_a_file_with_nothing_but_a_backend_has_the_documented_defaults() -> None
     assert parse(ONE, FILE) == Settings(
         file=FILE,
         backends=(
-            Backend(name="gpu-a", url="http://h:8000", kind=Kind.VLLM, wait=90.0, load_time=600.0),
+            Backend(
+                name="gpu-a",
+                url="http://h:8000",
+                kind=Kind.VLLM,
+                wait=90.0,
+                load_time=600.0,
+                warm_up=180.0,
+            ),
         ),
         exporter=ExporterSettings(interval=15.0, timeout=5.0, answer_every=300.0),
         remediator=None,
@@ -430,9 +437,9 @@ def test_a_file_with_nothing_but_a_backend_has_the_documented_defaults() -> None
 
 def test_a_file_with_everything_is_read_in_full() -> None:
     text = """
-      defaults: {wait: 2m, load_time: 1h}
+      defaults: {wait: 2m, load_time: 1h, warm_up: 4m}
       backends:
-        - {name: gpu-a, url: 'https://h/base/', wait: 1m30s, load_time: 5m,
+        - {name: gpu-a, url: 'https://h/base/', wait: 1m30s, load_time: 5m, warm_up: 1m,
            api_key_file: keys/a, restart: {command: [systemctl, restart, x], timeout: 500ms}}
         - {name: lb, url: 'http://[::1]:80', kind: proxy, api_key_file: /run/key, restart: null}
       exporter: {interval: 10s, timeout: 2s, answer_every: 1h}
@@ -451,6 +458,7 @@ def test_a_file_with_everything_is_read_in_full() -> None:
                 kind=Kind.VLLM,
                 wait=90.0,
                 load_time=300.0,
+                warm_up=60.0,
                 api_key_file=Path("/etc/lifeguard/keys/a"),
                 restart=Restart(("systemctl", "restart", "x"), 0.5),
             ),
@@ -460,6 +468,7 @@ def test_a_file_with_everything_is_read_in_full() -> None:
                 kind=Kind.PROXY,
                 wait=120.0,
                 load_time=3600.0,
+                warm_up=240.0,
                 api_key_file=Path("/run/key"),
             ),
         ),

@@ -1,0 +1,1 @@
+"""``vllm-exporter check``: the whole judgement as a tool for one server, without configuration."""
