@@ -141,7 +141,7 @@ def engine_after(old: EngineHistory, new: EngineReading, over: Interval) -> Engi
         proven_alive=not over.doubt and (old.proven_alive or _changed(old.reading, step)),
         still_since=over.ended if step.sign_of_life else old.still_since,
         # Sent before that, perhaps to a process that is gone: its silence proves nothing.
-        asked=None if over.doubt else old.asked,
+        asked=None if over.doubt else _asked(old, over),
     )
     if step.sign_of_life:
         pending = old.anything_pending and new.anything_pending

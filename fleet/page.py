@@ -1,10 +1,12 @@
 """From the text of a metrics page to the few samples that matter.
 
 A real page has 600 lines, of which the judgement needs about twenty. Keeping those first and then
-using the official parser on them costs 0.6 ms instead of the 25 ms the whole page takes. The
+using the official parser on them costs 0.6 ms instead of the 25 ms the whole page takes. What
+stands before a line's value is the same on every page, so that is parsed once and remembered. The
 parser is the one part of prometheus_client used here: it is a pure function of text.
 """
 
+import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,6 +18,13 @@ from prometheus_client.samples import Sample
 LONGEST_LINE = 16 * 1024
 # What it is known to stumble over on malformed lines.
 STUMBLES = (ValueError, LookupError, ArithmeticError)
+# Plain labels and a plain number, with nothing behind it. Not \d, which is not only 0 to 9.
+PLAIN = re.compile(
+    r"([^ \t{#]+(?:[ \t]*\{[^{}#]*\}[ \t]*|[ \t]+))"
+    r"([-+]?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:e[-+]?[0-9]{1,3})?)"
+)
+# Different beginnings of lines that are remembered: a fleet's engines and models.
+REMEMBERED = 65536
 
 
 @dataclass(frozen=True)
@@ -54,18 +63,26 @@ def samples(text: str, wanted: re.Pattern[str]) -> Samples:
         line = text[match.start(name) : match.end()]
         if len(line) > LONGEST_LINE:
             malformed.add(match[name])
-        else:
-            found.append((match[name], line))
-    try:
-        good = _parse("\n".join(line for _, line in found))
-    except STUMBLES:
-        good = []
-        for name, line in found:
-            try:
-                good += _parse(line)
-            except STUMBLES:
-                malformed.add(name)
-    return Samples(tuple(good), frozenset(malformed))
+            continue
+        try:
+            found += _of_line(line)
+        except STUMBLES:
+            malformed.add(match[name])
+    return Samples(tuple(found), frozenset(malformed))
+
+
+def _of_line(line: str) -> list[Sample]:
+    plain = PLAIN.fullmatch(line)
+    if plain is None:
+        return _parse(line)
+    beginning, value = plain.groups()
+    return [sample._replace(value=float(value)) for sample in _beginning(beginning)]
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def _beginning(text: str) -> list[Sample]:
+    """The samples, with another value, of a line that goes on with a plain number."""
+    return _parse(f"{text}0")
 
 
 def _parse(text: str) -> list[Sample]:

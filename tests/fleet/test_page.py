@@ -3,6 +3,9 @@
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
 from fleet.page import LONGEST_LINE, Samples, samples, wanted_lines
 
@@ -120,3 +123,37 @@ def test_a_huge_page_is_read_in_a_moment(page: str) -> None:
 def test_without_exact_names_any_prefix_goes() -> None:
     assert samples("a_b 1\nb 2", wanted_lines(["b"])).samples[0].name == "b"
     assert samples("a_b 1", wanted_lines([], ["b"])).samples == ()
+
+
+LABELS = st.sampled_from(
+    ['engine="0"', 'engine="1",model_name="m"', 'a="#"', 'a="{"', 'a="\\""', ""]
+)
+NUMBERS = st.one_of(
+    st.floats().map(repr),
+    st.integers(-(10**12), 10**12).map(str),
+    st.sampled_from(["NaN", "+Inf", "1_0", "0x1", "1e5", "+1", ".5", "5.", "\u0661", "1e400", "1" * 60]),
+)
+BEHIND = st.sampled_from(
+    ["", "", "", " ", " 1700000000000", ' # {t="x"} 0.5', ' # {t="x"} 0.5 1.0', "x"]
+)
+BLANKS = st.sampled_from(["", " ", "\t", "  "])
+
+
+@given(labels=LABELS, number=NUMBERS, behind=BEHIND, before=BLANKS, after=BLANKS)
+@settings(max_examples=500)
+def test_what_is_remembered_of_a_line_changes_nothing_that_the_official_parser_says(
+    labels: str, number: str, behind: str, before: str, after: str
+) -> None:
+    line = f"vllm:a{before}{{{labels}}}{after}{number}{behind}"
+    try:
+        families = list(text_string_to_metric_families(f"{line}\n"))
+        official = [
+            sample._replace(value=float(sample.value))
+            for family in families
+            for sample in family.samples
+        ]
+    except (ValueError, LookupError, ArithmeticError):
+        official = []
+    read = samples(f"{line}\n", WANTED)
+    assert repr(read.samples) == repr(tuple(official))
+    assert (read.malformed == frozenset()) is bool(official)
