@@ -1,4 +1,4 @@
-"""HTTP connections for ``requests`` on which no exchange outlasts its deadline.
+"""HTTP connections for urllib3 on which no exchange outlasts its deadline.
 
 A socket's own timeout bounds one read, not their sum: a server that sends a byte every few seconds
 would hold the caller for ever. Here each read waits only for what is left of one deadline.
@@ -11,10 +11,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from requests.adapters import HTTPAdapter
+import certifi
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import NewConnectionError
+from urllib3.util import parse_url
 
 
 class _Deadline(threading.local):
@@ -117,13 +118,15 @@ class _BoundedHTTPSPool(HTTPSConnectionPool):
     ConnectionCls = _BoundedHTTPS
 
 
-class BoundedAdapter(HTTPAdapter):
-    """Mounts the bounded connections on a ``requests`` session."""
+def pool(url: str, authorities: str = certifi.where()) -> HTTPConnectionPool:
+    """The kept-alive connection to the server at ``url``.
 
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
-        """Make the pool manager hand out bounded connections."""
-        super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {
-            "http": _BoundedHTTPPool,
-            "https": _BoundedHTTPSPool,
-        }
+    Its certificate is checked against the ``authorities`` of a file, those that certifi lists.
+    """
+    parts = parse_url(url)
+    host = parts.host or ""
+    if parts.scheme == "https":
+        return _BoundedHTTPSPool(
+            host, parts.port, maxsize=1, cert_reqs="CERT_REQUIRED", ca_certs=authorities
+        )
+    return _BoundedHTTPPool(host, parts.port, maxsize=1)

@@ -1,12 +1,15 @@
 """One bounded HTTP exchange with a backend: a page, or a failure that says what it was.
 
 A deadline covers the whole exchange from connect to the last byte, so that a server that sends
-one byte now and then holds nobody. Proxies, .netrc and other environment settings of ``requests``
-are not used: a watchdog asks the server itself, and a key goes to no other host.
+one byte now and then holds nobody. What the environment says about proxies and .netrc is not used:
+a watchdog asks the server itself, and a key goes to no other host. It is urllib3 and not requests
+on top of it, which takes more CPU than all else in a look together (docs/decisions/0009).
 """
 
 import http.client
+import json
 import socket
+import ssl
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,12 +17,11 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-import requests
 import urllib3
 
 from fleet import __version__
 from fleet.backend import Backend
-from fleet.bounded import BoundedAdapter, deadline
+from fleet.bounded import deadline, pool
 
 # What a vLLM serves about itself; /health says 503 only where the engine's process is gone.
 METRICS, HEALTH = "/metrics", "/health"
@@ -28,6 +30,7 @@ ENGINE_IS_DEAD = 503
 MAX_BYTES = 8 * 1024 * 1024
 REDIRECTS = (301, 302, 303, 307, 308)
 NO_CONTENT = 204
+BAD_REQUEST = 400
 DEFAULT_PORTS = {"http": 80, "https": 443}
 # What a connection raises that the other side has closed.
 LOST = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
@@ -67,32 +70,18 @@ class Failure:
     status: int | None = None
 
 
-class _Session(requests.Session):
-    """A session that leaves redirects alone, also when they are not followed.
-
-    ``requests`` reads the body of every redirect to its end, however long it is.
-    """
-
-    def get_redirect_target(self, resp: requests.Response) -> None:  # noqa: ARG002 -- as it has it
-        return None
-
-
 class Fetcher:
     """Exchanges with one backend over kept-alive connections. Belongs to one thread at a time."""
 
     def __init__(self, backend: Backend, program: str) -> None:
         """``program`` is named in the User-Agent, so that a server's log tells who asked."""
         self._backend = backend
-        self._session = _Session()
-        self._session.trust_env = False
-        self._session.mount("http://", BoundedAdapter())
-        self._session.mount("https://", BoundedAdapter())
-        self._session.headers.update(
-            {
-                "User-Agent": f"vllm-lifeguard/{__version__} ({program})",
-                "Accept-Encoding": "identity",
-            }
-        )
+        self._pool = pool(backend.url)
+        self._headers = {
+            "User-Agent": f"vllm-lifeguard/{__version__} ({program})",
+            "Accept": "*/*",
+            "Accept-Encoding": "identity",
+        }
 
     def get(self, path: str, *, timeout: float) -> Page | Failure:
         """GET one path of the backend, within ``timeout`` seconds in all."""
@@ -106,7 +95,7 @@ class Fetcher:
 
     def close(self) -> None:
         """Close the kept-alive connections."""
-        self._session.close()
+        self._pool.close()
 
     def _exchange(
         self,
@@ -116,7 +105,7 @@ class Fetcher:
         headers: Mapping[str, str],
         timeout: float,
     ) -> Page | Failure:
-        headers = dict(headers)
+        headers = {**self._headers, **headers}
         if self._backend.api_key_file is not None:
             key = _key(self._backend.api_key_file)
             if isinstance(key, Failure):
@@ -125,27 +114,37 @@ class Fetcher:
         began = time.monotonic()
         deadline.at = began + timeout
         url = self._backend.url + path
+        content = None
+        if body is not None:
+            content = json.dumps(body).encode()
+            headers["Content-Type"] = "application/json"
         try:
-            with self._send(method, url, body, headers) as response:
+            response = self._send(method, url, content, headers)
+            try:
                 return _page(response, path, began)
-        except (requests.RequestException, OSError, ValueError) as error:
+            finally:
+                # A connection on which something is left unread is closed, not kept.
+                response.close()
+                response.release_conn()
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             return _failure(error, path, timeout)
 
     def _send(
-        self, method: str, url: str, body: Mapping[str, object] | None, headers: Mapping[str, str]
-    ) -> requests.Response:
+        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> urllib3.BaseHTTPResponse:
         response = self._request_anew(method, url, body, headers)
         location = response.headers.get("Location")
-        if response.status_code in REDIRECTS and location is not None:
+        if response.status in REDIRECTS and location is not None:
             target = _same_origin(url, location)
             if target is not None:
                 response.close()
+                response.release_conn()
                 response = self._request_anew(method, target, body, headers)
         return response
 
     def _request_anew(
-        self, method: str, url: str, body: Mapping[str, object] | None, headers: Mapping[str, str]
-    ) -> requests.Response:
+        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> urllib3.BaseHTTPResponse:
         """A request; a GET once more where the connection was lost before anything was answered.
 
         A server closes a connection that it has kept alive long enough, perhaps in the moment in
@@ -153,22 +152,25 @@ class Fetcher:
         """
         try:
             return self._request(method, url, body, headers)
-        except requests.ConnectionError as error:
+        except urllib3.exceptions.ProtocolError as error:
             if method != "GET" or not any(isinstance(c, LOST) for c in _causes(error)):
                 raise
             return self._request(method, url, body, headers)
 
     def _request(
-        self, method: str, url: str, body: Mapping[str, object] | None, headers: Mapping[str, str]
-    ) -> requests.Response:
-        return self._session.request(
+        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> urllib3.BaseHTTPResponse:
+        target = urllib3.util.parse_url(url).request_uri
+        return self._pool.urlopen(
             method,
-            url,
-            json=body,
-            headers=dict(headers),
+            target,
+            body=body,
+            headers=headers,
+            retries=False,
+            redirect=False,
             timeout=deadline.left(),
-            allow_redirects=False,
-            stream=True,
+            preload_content=False,
+            decode_content=False,
         )
 
 
@@ -183,28 +185,28 @@ def _key(file: Path) -> str | Failure:
     return key
 
 
-def _page(response: requests.Response, path: str, began: float) -> Page | Failure:
+def _page(response: urllib3.BaseHTTPResponse, path: str, began: float) -> Page | Failure:
     refusal = _refusal(response, path)
     if refusal is not None:
         return refusal
     body = bytearray()
-    for chunk in response.iter_content(65536):
+    for chunk in response.stream(65536, decode_content=False):
         body += chunk
         if len(body) > MAX_BYTES:
             return Failure(Trouble.UNREADABLE, f"{path} answered more than {MAX_BYTES} bytes")
-    if not body and response.status_code != NO_CONTENT and _of_no_length(response):
+    if not body and response.status != NO_CONTENT and _of_no_length(response):
         # Not even the header was whole: it would have said that nothing follows.
         return _lost(path)
     return Page(body.decode("utf-8", errors="replace"), time.monotonic() - began)
 
 
-def _of_no_length(response: requests.Response) -> bool:
+def _of_no_length(response: urllib3.BaseHTTPResponse) -> bool:
     return not any(name in response.headers for name in ("Content-Length", "Transfer-Encoding"))
 
 
-def _refusal(response: requests.Response, path: str) -> Failure | None:
+def _refusal(response: urllib3.BaseHTTPResponse, path: str) -> Failure | None:
     """What the status line and headers already say against reading the body."""
-    status = response.status_code
+    status = response.status
     said = f"{path} answered HTTP {status}"
     if status in (401, 403):
         why = f"{said}: the server wants an API key that it accepts (api_key_file)"
@@ -215,7 +217,7 @@ def _refusal(response: requests.Response, path: str) -> Failure | None:
         host = _host(response.headers.get("Location", ""))
         why = f"{said}: a redirect to {host}, which is not followed"
         return Failure(Trouble.REDIRECTED, why, status)
-    if not response.ok:
+    if status >= BAD_REQUEST:
         return Failure(Trouble.HTTP_ERROR, said, status)
     if response.headers.get("Content-Encoding", "identity") != "identity":
         return Failure(Trouble.UNREADABLE, f"{said} compressed, though plain was asked for", status)
@@ -248,15 +250,22 @@ def _failure(error: Exception, path: str, timeout: float) -> Failure:
     causes = list(_causes(error))
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
         return Failure(Trouble.REFUSED, "the connection was refused")
-    if any(isinstance(cause, TimeoutError | requests.Timeout) for cause in causes):
+    if any(map(_is_timeout, causes)):
         return Failure(Trouble.TIMEOUT, f"{path} did not answer in full within {timeout:g} s")
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         return Failure(Trouble.UNREACHABLE, "the host name does not resolve")
-    if any(isinstance(cause, requests.exceptions.SSLError) for cause in causes):
+    if any(isinstance(cause, ssl.SSLError | urllib3.exceptions.SSLError) for cause in causes):
         return Failure(Trouble.UNREACHABLE, "the TLS connection could not be made")
     if any(isinstance(cause, BROKEN) for cause in causes):
         return _lost(path)
     return Failure(Trouble.UNREACHABLE, f"no connection ({type(causes[-1]).__name__})")
+
+
+def _is_timeout(cause: BaseException) -> bool:
+    # To urllib3 every connection that cannot be made is one that timed out.
+    if isinstance(cause, urllib3.exceptions.NewConnectionError):
+        return False
+    return isinstance(cause, TimeoutError | urllib3.exceptions.TimeoutError)
 
 
 def _lost(path: str) -> Failure:

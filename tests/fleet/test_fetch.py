@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import requests
-import responses
+import urllib3
 
 from fleet.backend import Backend, Kind
-from fleet.bounded import BoundedAdapter, deadline
-from fleet.fetch import MAX_BYTES, Failure, Fetcher, Page, Trouble
+from fleet.bounded import deadline, pool
+from fleet.fetch import MAX_BYTES, Failure, Fetcher, Page, Trouble, _same_origin
 from tests.fleet.listeners import (
     Connection,
     Handler,
@@ -329,9 +328,8 @@ STATUSES = [
 
 @pytest.mark.parametrize(("status", "kind", "why"), STATUSES)
 def test_each_status_has_its_kind(status: int, kind: Trouble, why: str) -> None:
-    with responses.RequestsMock() as mock:
-        mock.get("http://h/metrics", status=status, body="never read")
-        got = get("http://h")
+    with Listener(says(reply("never read", f"{status} Whatever"))) as server:
+        got = get(server.url)
     assert got == Failure(kind, f"/metrics answered HTTP {status}{why}", status)
 
 
@@ -388,11 +386,20 @@ def test_a_redirect_to_the_full_address_of_the_same_server_is_followed() -> None
         assert isinstance(get(server.url), Page)
 
 
-def test_a_redirect_to_the_default_port_is_to_the_same_server() -> None:
-    with responses.RequestsMock() as mock:
-        mock.get("http://h/metrics", status=301, headers={"Location": "http://H:80/metrics/"})
-        mock.get("http://h:80/metrics/", body="x 1")
-        assert isinstance(get("http://h"), Page)
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        ("http://H:80/metrics/", "http://H:80/metrics/"),
+        ("/there", "http://h/there"),
+        ("http://h:81/metrics", None),
+        ("https://h/metrics", None),
+        ("http://other/metrics", None),
+    ],
+)
+def test_the_same_server_is_the_same_scheme_host_and_port(
+    location: str, target: str | None
+) -> None:
+    assert _same_origin("http://h/metrics", location) == target
 
 
 def test_a_redirect_in_a_circle_is_followed_once() -> None:
@@ -700,23 +707,24 @@ def over_tls(certificate: Path, handler: Handler) -> Handler:
 def test_a_page_is_read_over_tls_and_a_drip_over_tls_ends_at_its_deadline(
     certificate: Path,
 ) -> None:
-    with requests.Session() as session:
-        session.trust_env = False
-        session.mount("https://", BoundedAdapter())
-        session.verify = f"{certificate}.crt"
-        page = over_tls(certificate, serving(lambda _: reply("x 1")))
-        with Listener(page, scheme="https") as server:
-            for _ in range(2):
-                deadline.at = time.monotonic() + 5.0
-                assert session.get(server.url, timeout=5.0).text == "x 1"
-            assert server.connections == 1
-            session.close()
-        with Listener(over_tls(certificate, drip_body), scheme="https") as server:
-            began = time.monotonic()
-            deadline.at = began + TIMEOUT
-            with pytest.raises(requests.RequestException):
-                session.get(server.url, timeout=TIMEOUT)
-            assert time.monotonic() - began < TIMEOUT + SLACK
+    page = over_tls(certificate, serving(lambda _: reply("x 1")))
+    with (
+        Listener(page, scheme="https") as server,
+        pool(server.url, f"{certificate}.crt") as connections,
+    ):
+        for _ in range(2):
+            deadline.at = time.monotonic() + 5.0
+            assert connections.request("GET", "/", retries=False).data == b"x 1"
+        assert server.connections == 1
+    with (
+        Listener(over_tls(certificate, drip_body), scheme="https") as server,
+        pool(server.url, f"{certificate}.crt") as connections,
+    ):
+        began = time.monotonic()
+        deadline.at = began + TIMEOUT
+        with pytest.raises(urllib3.exceptions.HTTPError):
+            connections.request("GET", "/", retries=False)
+        assert time.monotonic() - began < TIMEOUT + SLACK
 
 
 def test_a_certificate_nobody_signed_is_unreachable(certificate: Path) -> None:

@@ -131,7 +131,9 @@ LABELS = st.sampled_from(
 NUMBERS = st.one_of(
     st.floats().map(repr),
     st.integers(-(10**12), 10**12).map(str),
-    st.sampled_from(["NaN", "+Inf", "1_0", "0x1", "1e5", "+1", ".5", "5.", "\u0661", "1e400", "1" * 60]),
+    st.sampled_from(
+        ["NaN", "+Inf", "1_0", "0x1", "1e5", "+1", ".5", "5.", "\u0661", "1e400", "1" * 60]
+    ),
 )
 BEHIND = st.sampled_from(
     ["", "", "", " ", " 1700000000000", ' # {t="x"} 0.5', ' # {t="x"} 0.5 1.0', "x"]
