@@ -6,6 +6,7 @@ would hold the caller for ever. Here each read waits only for what is left of on
 
 import io
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Sequence
@@ -13,7 +14,6 @@ from typing import Any
 
 import certifi
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import NewConnectionError
 from urllib3.util import parse_url
 
@@ -110,23 +110,13 @@ class _BoundedHTTPS(_BoundedHTTP, HTTPSConnection):
     """The same on top of TLS, whose connect() this inherits."""
 
 
-class _BoundedHTTPPool(HTTPConnectionPool):
-    ConnectionCls = _BoundedHTTP
-
-
-class _BoundedHTTPSPool(HTTPSConnectionPool):
-    ConnectionCls = _BoundedHTTPS
-
-
-def pool(url: str, authorities: str = certifi.where()) -> HTTPConnectionPool:
-    """The kept-alive connection to the server at ``url``.
+def connection(url: str, authorities: str = certifi.where()) -> HTTPConnection:
+    """A connection to the server at ``url``, made when it is first used and again when it was lost.
 
     Its certificate is checked against the ``authorities`` of a file, those that certifi lists.
     """
     parts = parse_url(url)
-    host = parts.host or ""
+    host = (parts.host or "").strip("[]")
     if parts.scheme == "https":
-        return _BoundedHTTPSPool(
-            host, parts.port, maxsize=1, cert_reqs="CERT_REQUIRED", ca_certs=authorities
-        )
-    return _BoundedHTTPPool(host, parts.port, maxsize=1)
+        return _BoundedHTTPS(host, parts.port, cert_reqs=ssl.CERT_REQUIRED, ca_certs=authorities)
+    return _BoundedHTTP(host, parts.port)

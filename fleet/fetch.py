@@ -6,6 +6,7 @@ a watchdog asks the server itself, and a key goes to no other host. It is urllib
 on top of it, which takes more CPU than all else in a look together (docs/decisions/0009).
 """
 
+import functools
 import http.client
 import json
 import socket
@@ -21,7 +22,7 @@ import urllib3
 
 from fleet import __version__
 from fleet.backend import Backend
-from fleet.bounded import deadline, pool
+from fleet.bounded import connection, deadline
 
 # What a vLLM serves about itself; /health says 503 only where the engine's process is gone.
 METRICS, HEALTH = "/metrics", "/health"
@@ -76,7 +77,7 @@ class Fetcher:
     def __init__(self, backend: Backend, program: str) -> None:
         """``program`` is named in the User-Agent, so that a server's log tells who asked."""
         self._backend = backend
-        self._pool = pool(backend.url)
+        self._connection = connection(backend.url)
         self._headers = {
             "User-Agent": f"vllm-lifeguard/{__version__} ({program})",
             "Accept": "*/*",
@@ -95,7 +96,7 @@ class Fetcher:
 
     def close(self) -> None:
         """Close the kept-alive connections."""
-        self._pool.close()
+        self._connection.close()
 
     def _exchange(
         self,
@@ -119,15 +120,13 @@ class Fetcher:
             content = json.dumps(body).encode()
             headers["Content-Type"] = "application/json"
         try:
-            response = self._send(method, url, content, headers)
-            try:
-                return _page(response, path, began)
-            finally:
-                # A connection on which something is left unread is closed, not kept.
-                response.close()
-                response.release_conn()
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            return _failure(error, path, timeout)
+            result = _page(self._send(method, url, content, headers), path, began)
+        except (*BROKEN, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            result = _failure(error, path, timeout)
+        if isinstance(result, Failure):
+            # What is left unread of an answer is not the beginning of the next.
+            self._connection.close()
+        return result
 
     def _send(
         self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]
@@ -137,8 +136,7 @@ class Fetcher:
         if response.status in REDIRECTS and location is not None:
             target = _same_origin(url, location)
             if target is not None:
-                response.close()
-                response.release_conn()
+                self._connection.close()
                 response = self._request_anew(method, target, body, headers)
         return response
 
@@ -152,26 +150,31 @@ class Fetcher:
         """
         try:
             return self._request(method, url, body, headers)
-        except urllib3.exceptions.ProtocolError as error:
+        except (*BROKEN, urllib3.exceptions.HTTPError) as error:
             if method != "GET" or not any(isinstance(c, LOST) for c in _causes(error)):
                 raise
+            self._connection.close()
             return self._request(method, url, body, headers)
 
     def _request(
         self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]
     ) -> urllib3.BaseHTTPResponse:
-        target = urllib3.util.parse_url(url).request_uri
-        return self._pool.urlopen(
+        self._connection.timeout = deadline.left()
+        self._connection.request(
             method,
-            target,
+            _target(url),
             body=body,
             headers=headers,
-            retries=False,
-            redirect=False,
-            timeout=deadline.left(),
             preload_content=False,
             decode_content=False,
         )
+        return self._connection.getresponse()
+
+
+@functools.lru_cache(maxsize=65536)
+def _target(url: str) -> str:
+    """What of a URL is asked of its server. Remembered: it takes urllib3 a while to encode it."""
+    return urllib3.util.parse_url(url).request_uri
 
 
 def _key(file: Path) -> str | Failure:

@@ -51,8 +51,7 @@ class Reader:
                 return page
             if isinstance(page, Page):
                 reading = Reading.from_page(page.text)
-                if reading.shown >= self._shown:
-                    self._shown = reading.shown
+                if not reading.lacks(self._shown):
                     return reading
             # It lacks what it had: does the full page, too?
             self.form = Form.UNDECIDED
@@ -77,10 +76,9 @@ class Reader:
         match page:
             case Failure(status=None):
                 return Form.UNDECIDED
-            case Page(text=text) if (
-                len(text) <= WORTH_IT * len(full.text)
-                and Reading.from_page(text).shown >= reading.shown
-            ):
+            case Page(text=text) if len(text) <= WORTH_IT * len(
+                full.text
+            ) and not Reading.from_page(text).lacks(reading.shown):
                 self._shown = reading.shown
                 return Form.FILTERED
         return Form.FULL

@@ -5,6 +5,7 @@ Series that only the engine writes are kept, because only they prove anything ab
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Self
@@ -132,6 +133,17 @@ class Reading:
             for item in MEASURED
             if getattr(engine, item) is not None or item in engine.unreadable
         )
+
+    def lacks(self, shown: Iterable[tuple[str, str]]) -> bool:
+        """Whether the page has no line for something of what another has shown."""
+        for name, item in shown:
+            engine = self.engines.get(name)
+            if engine is None:
+                if name or self.start_time is None:
+                    return True
+            elif getattr(engine, item) is None and item not in engine.unreadable:
+                return True
+        return False
 
     @classmethod
     def from_page(cls, text: str) -> Self:

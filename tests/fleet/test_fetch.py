@@ -15,7 +15,7 @@ import pytest
 import urllib3
 
 from fleet.backend import Backend, Kind
-from fleet.bounded import deadline, pool
+from fleet.bounded import connection, deadline
 from fleet.fetch import MAX_BYTES, Failure, Fetcher, Page, Trouble, _same_origin
 from tests.fleet.listeners import (
     Connection,
@@ -710,20 +710,22 @@ def test_a_page_is_read_over_tls_and_a_drip_over_tls_ends_at_its_deadline(
     page = over_tls(certificate, serving(lambda _: reply("x 1")))
     with (
         Listener(page, scheme="https") as server,
-        pool(server.url, f"{certificate}.crt") as connections,
+        contextlib.closing(connection(server.url, f"{certificate}.crt")) as to_it,
     ):
         for _ in range(2):
             deadline.at = time.monotonic() + 5.0
-            assert connections.request("GET", "/", retries=False).data == b"x 1"
+            to_it.request("GET", "/")
+            assert to_it.getresponse().data == b"x 1"
         assert server.connections == 1
     with (
         Listener(over_tls(certificate, drip_body), scheme="https") as server,
-        pool(server.url, f"{certificate}.crt") as connections,
+        contextlib.closing(connection(server.url, f"{certificate}.crt")) as to_it,
     ):
         began = time.monotonic()
         deadline.at = began + TIMEOUT
+        to_it.request("GET", "/")
         with pytest.raises(urllib3.exceptions.HTTPError):
-            connections.request("GET", "/", retries=False)
+            _ = to_it.getresponse().data
         assert time.monotonic() - began < TIMEOUT + SLACK
 
 
