@@ -216,8 +216,8 @@ MUTANTS = {
         "somebody updates weights here, and a pause looks like a hang",
     ),
     "sleep is silence": Mutant(
-        r'sleep_state="awake"\}\[2m\]\)\) == 0',
-        'sleep_state="awake"}[2m])) == 2',
+        r'(sleep_state="awake"\}\[2m\]\)\n +\)) == 0',
+        r"\1 == 2",
         "direct_unproven",
         "asleep, and no alert when it wakes up before two waits are over",
     ),
