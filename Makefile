@@ -21,7 +21,7 @@ check: $(READY) parts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	promtool check rules rules/recording.yml rules/alerts.yml
+	promtool check rules rules/recording.yml rules/alerts.yml rules/direct.yml
 	promtool check config --syntax-only rules/prometheus.yml
 	amtool check-config rules/alertmanager.yml
 	$(BIN)/python -m pytest -q tests/test_purity.py tests/test_wheel.py

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 TEXT = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
+COMMENT = re.compile(r"#.*")
 RANGE = re.compile(r"\[[^\]]*\]|\boffset\s+-?\w+")
 GROUPING = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)")
 LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
@@ -28,7 +29,7 @@ class Selector:
 
 def selectors(expr: str) -> tuple[Selector, ...]:
     """Every metric that is selected, in the order of the text."""
-    bare = GROUPING.sub(" ", RANGE.sub("", TEXT.sub('""', expr)))
+    bare = GROUPING.sub(" ", RANGE.sub("", COMMENT.sub("", TEXT.sub('""', expr))))
     return tuple(
         Selector(found["metric"], frozenset(LABEL.findall(found["matchers"] or "")))
         for found in SELECTOR.finditer(bare)

@@ -13,7 +13,16 @@ from fleet.judgement import FAILURE_STATES, judge
 from fleet.reading import Reading
 from fleet.state import State
 from tests.fleet.pages import BUSY, IDLE, page
-from tests.fleet.watching import INTERVAL, REFUSED, TIMEOUT, Step, backend, recorded, watch
+from tests.fleet.watching import (
+    INTERVAL,
+    RECORDINGS,
+    REFUSED,
+    TIMEOUT,
+    Step,
+    backend,
+    recorded,
+    watch,
+)
 
 READ = 0.02
 START = 1000.0
@@ -160,7 +169,15 @@ def test_the_verdict_on_each_recording(name: str) -> None:
     assert last(recorded(name)).judgement.backend.state is VERDICTS[name]
 
 
-@pytest.mark.parametrize("name", ["frozen-while-running", "engine-killed"])
+HANGS = ("frozen-while-running", "engine-killed")
+
+
+def test_every_recording_has_a_verdict() -> None:
+    names = {folder.name for folder in RECORDINGS.iterdir()}
+    assert names == {*VERDICTS, *HANGS, "dp2-one-engine-frozen"}
+
+
+@pytest.mark.parametrize("name", HANGS)
 def test_a_recording_of_a_hang_comes_to_stuck_when_it_goes_on(name: str) -> None:
     pages = recorded(name)
     assert last([*pages, *[pages[-1]] * 9]).judgement.backend.state is State.STUCK

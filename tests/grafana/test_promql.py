@@ -30,6 +30,7 @@ def s(metric: str, *labels: str) -> Selector:
         pytest.param("time() - a > 1e3", (s("a"),), id="a number with an exponent"),
         pytest.param("vector(1)", (), id="no metric at all"),
         pytest.param("a{} == 1", (s("a"),), id="empty braces"),
+        pytest.param("a  # not b\nor c", (s("a"), s("c")), id="a comment"),
     ],
 )
 def test_the_metrics_of_an_expression(expr: str, expected: tuple[Selector, ...]) -> None:

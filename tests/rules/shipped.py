@@ -10,6 +10,8 @@ import yaml
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "rules"
 RULE_FILES = (RULES / "recording.yml", RULES / "alerts.yml")
+# For those who run no exporter, instead of the others.
+DIRECT = RULES / "direct.yml"
 TEST_FILES = sorted((RULES / "tests").glob("*.yml"))
 RUNBOOK = ROOT / "docs" / "runbook.md"
 
@@ -40,12 +42,12 @@ class Check:
     fires: bool
 
 
-def groups() -> list[dict[str, Any]]:
-    return [group for file in RULE_FILES for group in yaml.safe_load(file.read_text())["groups"]]
+def groups(*files: Path) -> list[dict[str, Any]]:
+    return [group for file in files for group in yaml.safe_load(file.read_text())["groups"]]
 
 
 def _rules() -> Iterator[dict[str, Any]]:
-    for group in groups():
+    for group in groups(*RULE_FILES, DIRECT):
         yield from group["rules"]
 
 
@@ -55,6 +57,9 @@ ALERTS = tuple(
     if "alert" in rule
 )
 RECORDINGS = tuple(Recording(rule["record"], rule["expr"]) for rule in _rules() if "record" in rule)
+DIRECT_NAMES = frozenset(
+    rule.get("alert") or rule["record"] for group in groups(DIRECT) for rule in group["rules"]
+)
 EXPRESSIONS = {
     **{alert.name: alert.expr for alert in ALERTS},
     **{recording.name: recording.expr for recording in RECORDINGS},

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 import exporter.families
+import fleet.reading
 import remediator.families
 from fleet.state import State
 from grafana.promql import grouping_labels, selectors
@@ -15,6 +16,7 @@ from remediator.incident import AttemptState
 from remediator.notification import Symptom
 from tests.rules.shipped import (
     ALERTS,
+    DIRECT_NAMES,
     EXPRESSIONS,
     RECORDINGS,
     RUNBOOK,
@@ -24,8 +26,24 @@ from tests.rules.shipped import (
 )
 
 BASE = "https://github.com/vllm-lifeguard/vllm-lifeguard/blob/main/docs/runbook.md#"
-PROMETHEUS = {"up": ("job",), "ALERTS": (), "ALERTS_FOR_STATE": ()}
-NAMES = {**exporter.families.NAMES, **remediator.families.NAMES, **PROMETHEUS}
+PROMETHEUS = {
+    "up": ("job",),
+    "ALERTS": ("alertname", "alertstate"),
+    "ALERTS_FOR_STATE": ("alertname",),
+}
+# vLLM's own, as far as the rules choose by their labels; a scrape adds the job, the instance and,
+# where somebody sets it, the backend.
+SCRAPED = ("job", "instance", "backend")
+VLLM = {
+    **dict.fromkeys(fleet.reading.NAMES, ("engine", "model_name", *SCRAPED)),
+    fleet.reading.WAITING_BY_REASON: ("engine", "model_name", "reason", *SCRAPED),
+    fleet.reading.SLEEP_STATE: ("engine", "model_name", "sleep_state", *SCRAPED),
+    "vllm:request_success_total": ("engine", "model_name", "finished_reason", *SCRAPED),
+    fleet.reading.START_TIME: SCRAPED,
+    # Chosen by a pattern.
+    "__name__": (),
+}
+NAMES = {**exporter.families.NAMES, **remediator.families.NAMES, **PROMETHEUS, **VLLM}
 HEADINGS = re.findall(r"^## (.+)$", RUNBOOK.read_text(), re.MULTILINE)
 
 CONTRACT = {
@@ -44,17 +62,27 @@ CONTRACT = {
     "VLLMRemediatorDown",
     "VLLMRemediationHeld",
     "VLLMRemediationFailed",
+    "VLLMDirectEngineStuck",
+    "VLLMDirectEngineQuiet",
+    "VLLMDirectEngineStarved",
+    "VLLMDirectEngineUnjudged",
 }
 
 LEVELS = {
     "engine": frozenset({"backend", "engine"}),
     "backend": frozenset({"backend"}),
     "backend_state": frozenset({"backend", "state"}),
+    "instance": frozenset({"backend", "job", "instance"}),
+    "instance_engine": frozenset({"backend", "job", "instance", "engine"}),
 }
 
 each_alert = pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
 each_expression = pytest.mark.parametrize(
     ("name", "expr"), EXPRESSIONS.items(), ids=EXPRESSIONS.keys()
+)
+each_expression_on_exporters = pytest.mark.parametrize(
+    ("name", "expr"),
+    [(name, expr) for name, expr in EXPRESSIONS.items() if name not in DIRECT_NAMES],
 )
 
 
@@ -155,7 +183,7 @@ def test_an_expression_uses_metrics_and_labels_that_exist(name: str, expr: str) 
     assert grouped <= known, f"{name}: {grouped - known}"
 
 
-@each_expression
+@each_expression_on_exporters
 def test_an_expression_never_tells_servers_apart_by_the_address_of_an_exporter(
     name: str, expr: str
 ) -> None:
@@ -179,7 +207,7 @@ def matched(expr: str, label: str) -> set[str]:
     return {value for values in found for value in values.split("|")}
 
 
-@each_expression
+@each_expression_on_exporters
 def test_an_expression_uses_values_that_the_programs_give(name: str, expr: str) -> None:
     del name
     held_for = {reason for action, reason in RECORDED if action is Action.HOLD}

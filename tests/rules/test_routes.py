@@ -28,6 +28,10 @@ TABLE = {
     "VLLMRemediatorDown": PERSON,
     "VLLMRemediationHeld": PERSON,
     "VLLMRemediationFailed": PERSON,
+    "VLLMDirectEngineStuck": PERSON,
+    "VLLMDirectEngineQuiet": NOBODY,
+    "VLLMDirectEngineStarved": PERSON,
+    "VLLMDirectEngineUnjudged": PERSON,
 }
 
 
