@@ -68,6 +68,7 @@ def _target(one: TargetReport) -> dict[str, Any]:
         else {
             "engine": healed.engine,
             "seconds": round(healed.seconds, 3),
+            "known_to_seconds": healed.interval,
             "ended_at": written(healed.ended_at),
         },
         "suggested_wait_seconds": one.suggested_wait,

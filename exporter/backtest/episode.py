@@ -49,8 +49,12 @@ class Episode:
 
 @dataclass(frozen=True, order=True)
 class Healed:
-    """A silence with work pending that ended by itself: its length, and when it ended."""
+    """A silence with work pending that ended by itself: its length, and when it ended.
+
+    Its length is known to ``interval``, the scrape interval at that time; all are in seconds.
+    """
 
     seconds: float
+    interval: float
     ended_at: float
     engine: str

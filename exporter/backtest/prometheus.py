@@ -5,7 +5,7 @@ give them at steps of its own. Pieces are as long as Prometheus and one answer's
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
@@ -21,7 +21,6 @@ from fleet.reading import START_TIME, VLLM_NAMES
 TIMEOUT_SECONDS = 120.0
 PIECE_SECONDS = 6 * 3600
 SHORTEST_PIECE_SECONDS = 300
-BAD_QUERY = 400
 # A query of ours is not wrong in itself: too many samples, or too long for one query.
 TOO_MUCH = (422, 503)
 
@@ -106,9 +105,13 @@ class Prometheus:
             start = until
 
     def _get(self, what: str, query: dict[str, Any]) -> str | Failure:
-        path = f"/api/v1/{what}?{urlencode(query)}"
+        endpoint = f"/api/v1/{what}"
+        path = f"{endpoint}?{urlencode(query)}"
         page = self._fetcher.get(path, timeout=TIMEOUT_SECONDS)
-        return page if isinstance(page, Failure) else page.text
+        if isinstance(page, Failure):
+            # The query is ours and long.
+            return replace(page, why=page.why.replace(path, endpoint))
+        return page.text
 
     def _read(self, kind: type[_Answer[Of]], text: str) -> _Answer[Of]:
         try:
@@ -120,31 +123,24 @@ class Prometheus:
         return answer
 
     def _why(self, failure: Failure) -> str:
-        """One sentence, without the query, which is long."""
-        status = f"HTTP {failure.status}"
-        match failure:
-            case Failure(kind=Trouble.NO_KEY):
-                return (
-                    f"--bearer-token-file: {self._token_file} cannot be read, or does not hold one "
-                    "line of ASCII text"
-                )
-            case Failure(kind=Trouble.UNAUTHORISED):
-                why = f"{status}: it wants a token that it accepts (--bearer-token-file)"
-            case Failure(kind=Trouble.NOT_FOUND):
-                why = f"{status}: there is no API of Prometheus at this URL"
-            case Failure(kind=Trouble.TIMEOUT):
-                why = f"no complete answer within {TIMEOUT_SECONDS:g} s"
-            case Failure(kind=Trouble.UNREADABLE):
-                why = "more series than one answer may hold; choose fewer targets with --match"
-            case Failure(status=status_code) if status_code == BAD_QUERY:
-                why = f"{status}: it does not accept the selector of --match"
-            case Failure(status=status_code) if status_code in TOO_MUCH:
+        """One sentence that says what to do, where that is known."""
+        if failure.kind is Trouble.NO_KEY:
+            held = "cannot be read, or does not hold one line of ASCII text"
+            return f"--bearer-token-file: {self._token_file} {held}"
+        match failure.kind, failure.status:
+            case Trouble.UNAUTHORISED, status:
+                why = f"HTTP {status}: it wants a token that it accepts (--bearer-token-file)"
+            case Trouble.NOT_FOUND, status:
+                why = f"HTTP {status}: there is no API of a Prometheus at this URL"
+            case _, 400:
+                why = "HTTP 400: it does not accept the selector of --match"
+            case _, 422:
                 shortest = f"{SHORTEST_PIECE_SECONDS} s of one target"
-                why = f"{status}: even {shortest} are too much for it (its --query.max-samples?)"
-            case Failure(status=None):
-                why = failure.why
+                why = f"HTTP 422: even {shortest} are too much for it (its --query.max-samples?)"
+            case Trouble.UNREADABLE, None:
+                why = f"{failure.why}; choose fewer targets with --match"
             case _:
-                why = status
+                why = failure.why
         return f"{self.url}: {why}"
 
 

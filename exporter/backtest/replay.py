@@ -32,12 +32,12 @@ class Progress(Protocol):
 class _Tape:
     """One target on the way: what watching it came to, and when it was looked at.
 
-    ``interval`` is that of the latest piece; ``intervals`` are those of all, for their median.
+    ``interval`` is the latest that was measured, and ``longest`` the longest, in seconds.
     """
 
     watched: Watched = field(default_factory=Watched)
     interval: float | None = None
-    intervals: list[float] = field(default_factory=list)
+    longest: float = 0.0
 
     def play(self, piece: Piece, target: Target, wait: float) -> None:
         found = looks(piece.series, target, after=piece.start)
@@ -45,20 +45,20 @@ class _Tape:
         if self.watched.last is not None:
             times.insert(0, self.watched.last)
         measured = scrape_interval(times)
-        if measured is not None and (self.interval is None or len(times) > ENOUGH_TIMES):
+        if measured is not None and len(times) > ENOUGH_TIMES:
             self.interval = measured
-            self.intervals.append(measured)
+            self.longest = max(self.longest, measured)
+        elif self.interval is None:
+            self.interval = measured
         for look in found:
             self.watched = watch(
                 self.watched, look, interval=self.interval or UNKNOWN_INTERVAL, wait=wait
             )
 
     def report(self, target: Target, name: str, until: int) -> TargetReport:
-        interval = sorted(self.intervals or [UNKNOWN_INTERVAL])[len(self.intervals) // 2]
-        last = self.interval or UNKNOWN_INTERVAL
-        return TargetReport(
-            target, name, finished(self.watched, until=until, interval=last), interval
-        )
+        interval = self.interval or UNKNOWN_INTERVAL
+        watched = finished(self.watched, until=until, interval=interval)
+        return TargetReport(target, name, watched, self.longest or interval)
 
 
 def replay(prometheus: Prometheus, options: Options, progress: Progress) -> Report:

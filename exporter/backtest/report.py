@@ -18,7 +18,7 @@ LEAST_WAIT = 30.0
 
 @dataclass(frozen=True)
 class TargetReport:
-    """One target that was watched; ``interval`` is its measured scrape interval in seconds."""
+    """One target that was watched; ``interval`` is its longest scrape interval, as measured."""
 
     target: Target
     name: str
@@ -29,7 +29,7 @@ class TargetReport:
     def suggested_wait(self) -> float | None:
         """The shortest wait that its healed silences allow; None where there was none."""
         healed = self.watched.longest
-        return None if healed is None else suggested_wait(healed.seconds, self.interval)
+        return None if healed is None else suggested_wait(healed)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Report:
     def longest(self) -> tuple[TargetReport, Healed] | None:
         """The healed silence that asks most of a wait, and where it was."""
         found = [(one, one.watched.longest) for one in self.targets if one.watched.longest]
-        return max(found, key=lambda pair: pair[1].seconds + pair[0].interval, default=None)
+        return max(found, key=lambda pair: pair[1].seconds + pair[1].interval, default=None)
 
     @property
     def suggested_wait(self) -> float | None:
@@ -77,7 +77,7 @@ class Report:
         return max((one.suggested_wait or 0.0 for one in self.targets), default=0.0) or None
 
 
-def suggested_wait(longest: float, interval: float) -> float:
+def suggested_wait(longest: Healed) -> float:
     """Two of it exceed the longest healed silence and one scrape interval by a fifth."""
-    least = MARGIN * (longest + interval) / WAITS_OF_PROOF
+    least = MARGIN * (longest.seconds + longest.interval) / WAITS_OF_PROOF
     return max(LEAST_WAIT, math.ceil(least / ROUNDED_TO_SECONDS) * float(ROUNDED_TO_SECONDS))

@@ -82,7 +82,7 @@ def _hangs(report: Report, console: Console) -> Table:
 def _targets(report: Report, console: Console) -> Table:
     table = _table(console)
     table.add_column("target", overflow="fold")
-    for column in ("scraped every", "engine-hours", "failed", "restarts"):
+    for column in ("scraped every", "engine-hours", "failed", "restarted"):
         table.add_column(column, justify="right")
     table.add_column("longest healed silence", justify="right")
     table.add_column("wait from", justify="right")
@@ -103,10 +103,10 @@ def _targets(report: Report, console: Console) -> Table:
 def _summary(report: Report) -> list[str]:
     engines = sum(len(one.watched.engines) for one in report.targets)
     ends = {
-        "came back by itself": report.ends[End.CAME_BACK],
+        "came back": report.ends[End.CAME_BACK],
         "restarted": report.ends[End.RESTARTED],
-        "still hung at the end": report.ends[End.STILL_HUNG],
-        "not known, the series end": report.ends[End.DATA_ENDED],
+        "still hung": report.ends[End.STILL_HUNG],
+        "without an end in the series": report.ends[End.DATA_ENDED],
     }
     ended = ", ".join(f"{count} {how}" for how, count in ends.items() if count)
     hangs = f" ({_count(len(report.episodes), 'engine')} hung: {ended})" if ended else ""
@@ -125,16 +125,16 @@ def _suggestion(report: Report) -> list[str]:
         return ["No silence with work pending healed by itself: these series suggest no wait."]
     one, healed = longest
     where = f"{one.name}, engine {healed.engine}, until {written(healed.ended_at)}"
-    known = f"{healed.seconds:.0f} s (±{one.interval:g} s; {where})"
-    half = f"({healed.seconds:.0f} s + {one.interval:g} s) / {WAITS_OF_PROOF}"
+    known = f"{healed.seconds:.0f} s (±{healed.interval:g} s; {where})"
+    half = f"({healed.seconds:.0f} s + {healed.interval:g} s) / {WAITS_OF_PROOF}"
     sentences = [
         f"Longest silence with work pending that healed by itself: {known}.",
         f"Two waits have to be longer: a wait of at least {suggested:g} s ({MARGIN:g} x {half}).",
     ]
     if suggested <= report.wait:
         return [*sentences, f"The {report.wait:g} s looked with are enough."]
-    unless = "Was it a hang that you would have wanted ended, or a pause? Then leave the wait."
-    return [*sentences, unless]
+    if_not = "If that was a hang to be ended, or a pause, it says nothing about the wait."
+    return [*sentences, if_not]
 
 
 def _count(number: int, noun: str) -> str:

@@ -56,7 +56,7 @@ def watch(watched: Watched, look: Look, *, interval: float, wait: float) -> Watc
         return replace(seen, failed=seen.failed + 1)
     return replace(
         _proven(_ended(seen, look.ended), look.ended, wait),
-        longest=_longest(seen, old, look.ended),
+        longest=_longest(seen, old, look.ended, interval),
         engine_seconds=seen.engine_seconds + _engine_seconds(new, interval),
         engines=seen.engines | new.engines.keys(),
         identified=seen.identified or look.result.start_time is not None,
@@ -124,13 +124,13 @@ def _proven(watched: Watched, at: float, wait: float) -> Watched:
     )
 
 
-def _longest(watched: Watched, old: History, at: float) -> Healed | None:
+def _longest(watched: Watched, old: History, at: float, interval: float) -> Healed | None:
     longest = watched.longest
     for name, engine in watched.history.engines.items():
         before = old.engines.get(name)
         healed = before is not None and engine.longest_quiet > before.longest_quiet
         if healed and (longest is None or engine.longest_quiet > longest.seconds):
-            longest = Healed(engine.longest_quiet, at, name)
+            longest = Healed(engine.longest_quiet, interval, at, name)
     return longest
 
 

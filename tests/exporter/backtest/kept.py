@@ -1,7 +1,7 @@
-"""A server's life as its scrapes would have left it in a Prometheus: raw samples, or OpenMetrics."""
+"""A server's life as its scrapes would have left it in a Prometheus: samples, or OpenMetrics."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from exporter.backtest.looks import Series
 from exporter.backtest.target import Target
@@ -40,6 +40,7 @@ class Server:
     ) -> None:
         self.target = Target((("instance", instance), ("job", "vllm")))
         self.at = at
+        self._own = f'instance="{instance}",job="vllm"'
         self._interval = interval
         self._born = born
         self._engines = {name: dict(FRESH) for name in engines}
@@ -82,8 +83,12 @@ class Server:
     def failing(self, seconds: int) -> None:
         """Scrapes fail."""
         for _ in range(seconds // self._interval):
-            self._keep('up{instance="%s",job="%s"}' % self._values(), "0")
+            self._keep(f"up{{{self._own}}}", "0")
             self.at += self._interval
+
+    def scraped_every(self, interval: int) -> None:
+        """Another scrape interval from now on."""
+        self._interval = interval
 
     def away(self, seconds: int) -> None:
         """Nobody scrapes."""
@@ -98,7 +103,7 @@ class Server:
     def series(self) -> list[Series]:
         """What a range selector gives."""
         return [
-            Series(_labels(name), [(float(at), float(value)) for at, value in samples])
+            Series(labels(name), [(float(at), float(value)) for at, value in samples])
             for name, samples in self._kept.items()
         ]
 
@@ -111,23 +116,26 @@ class Server:
             for at, value in samples
         )
 
-    def _values(self) -> tuple[str, ...]:
-        return tuple(value for _, value in self.target.labels)
-
     def _scraped(self) -> None:
-        own = 'instance="%s",job="%s"' % self._values()
-        self._keep(f"up{{{own}}}", "1")
-        for line in page(self._engines, self._born).splitlines():
-            found = LINE.fullmatch(line)
-            assert found is not None
-            labels = ",".join(filter(None, (found["labels"], own)))
-            self._keep(f"{found['name']}{{{labels}}}", found["value"])
+        self._keep(f"up{{{self._own}}}", "1")
+        for series, value in lines(page(self._engines, self._born), self._own):
+            self._keep(series, value)
         self.at += self._interval
 
     def _keep(self, series: str, value: str) -> None:
         self._kept.setdefault(series, []).append((self.at, value))
 
 
-def _labels(series: str) -> dict[str, str]:
-    name, _, labels = series.partition("{")
-    return {"__name__": name, **dict(re.findall(r'(\w+)="([^"]*)"', labels))}
+def lines(text: str, own: str) -> Iterator[tuple[str, str]]:
+    """The series of a page with the target's ``own`` labels added, each with its value."""
+    for line in text.splitlines():
+        found = LINE.fullmatch(line)
+        if found is not None:
+            written = ",".join(filter(None, (found["labels"], own)))
+            yield f"{found['name']}{{{written}}}", found["value"]
+
+
+def labels(series: str) -> dict[str, str]:
+    """The labels of a series as text, its name among them."""
+    name, _, written = series.partition("{")
+    return {"__name__": name, **dict(re.findall(r'(\w+)="([^"]*)"', written))}
