@@ -1,6 +1,5 @@
 """The report as tables and sentences for people; plain where it goes into a file or a pipe."""
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +12,11 @@ from fleet.judgement import WAITS_OF_PROOF
 
 # Nothing is folded in a pipe: one row is one line there.
 PIPE_WIDTH = 10_000
+LEGEND = (
+    "every: its scrape interval, the longest; hours: of its engines; failed: scrapes; "
+    "restarts: seen; healed: its longest silence with work pending that ended by itself; "
+    "wait: the shortest that covers it"
+)
 MINUTES_FROM = 600
 HOURS_FROM = 7200
 
@@ -22,9 +26,10 @@ def show(report: Report, console: Console) -> None:
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     if report.episodes:
-        console.print(_hangs(report, console))
+        console.print(_hangs(report))
         console.print()
-    console.print(_targets(report, console))
+    console.print(_targets(report))
+    console.print(Text(LEGEND))
     console.print()
     for line in _summary(report):
         console.print(Text(line))
@@ -56,13 +61,12 @@ def how_it_ended(episode: Episode) -> str:
             return f"its series end, {later} after the proof"
 
 
-def _table(console: Console) -> Table:
-    style = box.SIMPLE_HEAD if console.is_terminal else None
-    return Table(box=style, pad_edge=False, padding=(0, 1), header_style="bold")
+def _table() -> Table:
+    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
 
 
-def _hangs(report: Report, console: Console) -> Table:
-    table = _table(console)
+def _hangs(report: Report) -> Table:
+    table = _table()
     table.add_column("proven (UTC)", no_wrap=True)
     table.add_column("target", overflow="fold")
     table.add_column("engine")
@@ -79,13 +83,11 @@ def _hangs(report: Report, console: Console) -> Table:
     return table
 
 
-def _targets(report: Report, console: Console) -> Table:
-    table = _table(console)
+def _targets(report: Report) -> Table:
+    table = _table()
     table.add_column("target", overflow="fold")
-    for column in ("scraped every", "engine-hours", "failed", "restarted"):
-        table.add_column(column, justify="right")
-    table.add_column("longest healed silence", justify="right")
-    table.add_column("wait from", justify="right")
+    for column in ("every", "hours", "failed", "restarts", "healed", "wait"):
+        table.add_column(column, justify="right", no_wrap=True)
     for one in report.targets:
         healed, suggested = one.watched.longest, one.suggested_wait
         table.add_row(
