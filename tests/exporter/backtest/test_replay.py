@@ -256,10 +256,11 @@ def test_each_known_hang_is_a_row_and_nothing_else_is(
 
 def test_a_longer_wait_finds_less(prometheus: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Two of the suggested waits are longer than every silence that healed."""
-    assert backtest(prometheus, "--json", "--wait", "505s") == 1
+    some = ["--match", '{instance=~"10.0.0.[26]:.*"}']
+    assert backtest(prometheus, "--json", "--wait", "505s", *some) == 1
     assert found(capsys)["summary"]["ended"] == {
         "came_back": 0,
-        "restarted": 1,
+        "restarted": 0,
         "still_hung": 2,
         "data_ended": 0,
     }
@@ -326,7 +327,8 @@ def test_what_a_prometheus_cannot_answer_is_one_sentence(
 
 
 def test_in_a_pipe_each_hang_is_one_plain_line(prometheus: str) -> None:
-    argv = ["backtest", "--prometheus", prometheus, "--since", "3d", "--until", str(UNTIL)]
+    some = ["--match", '{instance=~"10.0.0.[23]:.*"}']
+    argv = ["backtest", "--prometheus", prometheus, "--since", "3d", "--until", str(UNTIL), *some]
     done = subprocess.run(
         [sys.executable, "-m", "exporter", *argv],
         cwd=ROOT,
@@ -337,6 +339,9 @@ def test_in_a_pipe_each_hang_is_one_plain_line(prometheus: str) -> None:
     assert (done.returncode, done.stderr) == (1, "")
     assert "\x1b" not in done.stdout
     rows = [line.split() for line in done.stdout.splitlines()]
-    assert [row[:3] for row in rows[1 : len(HANGS) + 1]] == [
-        [f"2025-10-{hang[3]}Z", f"vllm/10.0.0.{hang[0]}:8000", hang[1]] for hang in HANGS
+    found = [row[:3] for row in rows if row and row[0].startswith("2025-10-")]
+    assert found == [
+        [f"2025-10-{hang[3]}Z", f"vllm/10.0.0.{hang[0]}:8000", hang[1]]
+        for hang in HANGS
+        if hang[0] in "23"
     ]
