@@ -128,6 +128,23 @@ def test_what_is_too_much_is_asked_for_in_shorter_pieces(
     assert pieces[-1][1] == UNTIL
 
 
+def test_targets_of_one_name_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    series = [{**RUNNING, "replica": replica} for replica in ("a", "b")]
+
+    def handler(request: Request) -> bytes:
+        if "/series" in request.path:
+            return reply(json.dumps({"data": series}))
+        result = [{"metric": one, "values": TWO_LOOKS} for one in series]
+        return reply(json.dumps({"data": {"result": result}}))
+
+    with Listener(serving(handler)) as server:
+        argv = ["--prometheus", server.url, "--since", "1h", "--until", str(UNTIL)]
+        assert main(argv) == 0
+    names = [f'{{instance="a:1",job="vllm",replica="{replica}"}}' for replica in ("a", "b")]
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in said[1:3]] == names
+
+
 def test_what_the_prometheus_warns_of_is_passed_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert answered(lambda request: matrix(request, warnings=["a store is away"])) == 0
     limits = json.loads(capsys.readouterr().out)["limits"]

@@ -144,6 +144,18 @@ def test_the_longest_healed_silence_may_be_shorter_than_two_waits() -> None:
     assert seen.longest.ended_at == START + 60 + 30 + 60 + 150
 
 
+def test_the_longest_healed_silence_is_that_of_any_engine() -> None:
+    server = Server("a:1", engines=("0", "1"))
+    server.busy(150)
+    server.busy(150, hung=("0",))
+    server.busy(150)
+    server.busy(60, hung=("1",))
+    server.busy(150)
+    longest = watched(server).longest
+    assert longest is not None
+    assert (longest.engine, longest.seconds, longest.interval) == ("0", 165.0, 15.0)
+
+
 def test_a_silence_that_a_restart_ended_did_not_heal() -> None:
     server = Server("a:1")
     server.busy(150)
