@@ -24,7 +24,10 @@ PORT = 9109
 DESCRIPTION = "Reads vLLM backends at a fixed interval and publishes their state as metrics."
 
 # First words of the command line that do something else, by the module whose main(argv) does it.
-COMMANDS: Mapping[str, str] = {"check": "exporter.check.command"}
+COMMANDS: Mapping[str, str] = {
+    "backtest": "exporter.backtest.__main__",
+    "check": "exporter.check.__main__",
+}
 
 log = logging.getLogger("exporter")
 
@@ -38,7 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv and argv[0] in COMMANDS:
         command = importlib.import_module(COMMANDS[argv[0]])
         return int(command.main(argv[1:]))
-    args = flags("vllm-exporter", DESCRIPTION, port=PORT).parse_args(argv)
+    parser = flags("vllm-exporter", DESCRIPTION, port=PORT)
+    parser.epilog = f"commands, each with a --help of its own: {', '.join(COMMANDS)}"
+    args = parser.parse_args(argv)
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO,

@@ -58,4 +58,5 @@ def _checked(adapter: "TypeAdapter[Value]", text: str) -> Value:
         return adapter.validate_python(text)
     except ValidationError as error:
         wrong = error.errors()[0]
-        raise argparse.ArgumentTypeError(f"{shown(text)} {wrong['msg']}") from None
+        sentence = wrong["msg"].removesuffix(" (api_key_file)")
+        raise argparse.ArgumentTypeError(f"{shown(text)} {sentence}") from None

@@ -71,7 +71,7 @@ class History:
         return self.looks_since_flip is not None
 
 
-def after(history: History, look: Look, *, interval: float, warm_up: float = 0.0) -> History:
+def after(history: History, look: Look, *, interval: float, warm_up: float) -> History:
     """The history with one more look in it.
 
     ``interval`` is the poll interval, and ``warm_up`` how long a process that has put out nothing

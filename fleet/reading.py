@@ -41,12 +41,16 @@ START_TIME = "process_start_time_seconds"
 # On the page once somebody has updated weights (reinforcement learning). Written by the API server.
 UPDATES = "vllm:rl_weight_update_operations_in_flight"
 UPDATED = "vllm:rl_weight_update_operation_duration_seconds_count"
+# The labels that vLLM itself writes beside these names; a Prometheus adds the target's own.
+LABELS = ("engine", "model_name", "reason", "sleep_state", "finished_reason", "operation")
 
 _VLLM = {*GAUGES, *COUNTERS, WAITING_BY_REASON, SLEEP_STATE, UPDATES, UPDATED}
 NAMES = tuple(sorted({*_VLLM, START_TIME}))
 # Ray's metrics agent writes vllm_ where vLLM writes vllm:.
 _SPELLINGS = {name.replace("vllm:", "vllm_"): name for name in _VLLM}
 _WANTED = wanted_lines([*_VLLM, *_SPELLINGS], [START_TIME])
+# Without the start time, as a regular expression by which Prometheus matches whole names.
+VLLM_NAMES = rf"(?:[A-Za-z0-9_]+_)?(?:{'|'.join(sorted({*_VLLM, *_SPELLINGS}))})"
 
 
 @dataclass(frozen=True)
@@ -149,10 +153,15 @@ class Reading:
     def from_page(cls, text: str) -> Self:
         """Read a page in Prometheus' text format; a bad line costs that line only."""
         found = samples(text, _WANTED)
+        return cls.from_samples(found.samples, found.malformed)
+
+    @classmethod
+    def from_samples(cls, found: Iterable[Sample], bad_names: Iterable[str] = ()) -> Self:
+        """Read one page's samples, named as ``wanted_name`` does; ``bad_names`` had bad lines."""
         start_time = None
         updates_weights = updating = False
         values: dict[str, dict[str, float]] = {}
-        for sample in found.samples:
+        for sample in found:
             if sample.name == START_TIME:
                 start_time = sample.value if math.isfinite(sample.value) else None
                 continue
@@ -172,7 +181,7 @@ class Reading:
                 else of_engine.get(name, 0.0) + sample.value
             )
         malformed = frozenset(
-            name for bad in found.malformed for name in _fields_of(_SPELLINGS.get(bad, bad))
+            name for bad in bad_names for name in _fields_of(_SPELLINGS.get(bad, bad))
         )
         return cls(
             start_time,
@@ -182,6 +191,12 @@ class Reading:
             updates_weights,
             updating,
         )
+
+
+def wanted_name(name: str) -> str | None:
+    """The name of a series without what a re-exporter put before it; None if it tells nothing."""
+    found = _WANTED.match(f"{name} ")
+    return None if found is None else found[found.lastgroup or ""]
 
 
 def _field_of(sample: Sample) -> str | None:

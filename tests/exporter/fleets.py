@@ -33,7 +33,7 @@ def snapshot(*results: Reading | Failure, backend: Backend, polled_at: float = 1
     history = History()
     for i, result in enumerate(results):
         ended = polled_at - 15.0 * (len(results) - 1 - i)
-        history = after(history, Look(ended, ended, result), interval=15.0)
+        history = after(history, Look(ended, ended, result), interval=15.0, warm_up=180.0)
     return Snapshot(
         backend=backend,
         history=history,

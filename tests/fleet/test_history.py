@@ -215,7 +215,7 @@ def idle_then_asked() -> tuple[History, float]:
 def go_on(history: History, since: float, looks: int, seen: Reading) -> History:
     for i in range(1, looks + 1):
         began = since + i * INTERVAL
-        history = after(history, Look(began, began + READ, seen), interval=INTERVAL)
+        history = after(history, Look(began, began + READ, seen), interval=INTERVAL, warm_up=0.0)
     return history
 
 
@@ -333,7 +333,7 @@ def test_a_hang_is_found_within_two_waits_and_two_intervals(
         began = i * INTERVAL
         values = {**BUSY, "steps": 100 + min(began + took, frozen)}
         look = Look(began, began + took, Reading.from_page(page({"0": values}, START)))
-        history = after(history, look, interval=INTERVAL)
+        history = after(history, look, interval=INTERVAL, warm_up=0.0)
         found = judge(history, backend(wait)).backend.state is State.STUCK
         if began >= frozen + 2 * wait + 2 * INTERVAL:
             assert found

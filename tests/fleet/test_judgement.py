@@ -121,8 +121,8 @@ def test_a_pause_takes_what_silence_there_was() -> None:
     assert history.engines["0"].quiet.seconds > 100
     history = told_of_pause(history, paused=True, at=1120.5)
     assert history.engines["0"].quiet.seconds == 0
-    history = after(history, Look(1135.0, 1135.1, reading(BUSY)), interval=15.0)
+    history = after(history, Look(1135.0, 1135.1, reading(BUSY)), interval=15.0, warm_up=180.0)
     assert history.engines["0"].quiet.seconds == 0
     history = told_of_pause(history, paused=False, at=1135.2)
-    history = after(history, Look(1150.0, 1150.1, reading(BUSY)), interval=15.0)
+    history = after(history, Look(1150.0, 1150.1, reading(BUSY)), interval=15.0, warm_up=180.0)
     assert history.engines["0"].quiet.seconds == pytest.approx(14.9)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.check import command
+from exporter.check import __main__ as command
 from tests.fleet.listeners import Listener, Vllm, closed_port, serving
 from tests.fleet.pages import BUSY, IDLE, page
 
