@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[1]
 
 PURE = (
     "fleet/backend.py",
+    "fleet/discovery.py",
     "fleet/schema.py",
     "fleet/mistake.py",
     "fleet/page.py",
