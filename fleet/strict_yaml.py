@@ -20,7 +20,7 @@ class YamlError(Exception):
 
 
 class _NoKeyTwice(yaml.composer.Composer):
-    """Refuses repetition. What a merge (``<<: *a``) brings in may be overwritten: it is for that."""
+    """What a merge (``<<: *a``) brings in may be overwritten: that is what merges are for."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:  # noqa: ANN401 -- PyYAML's
         node = super().compose_mapping_node(anchor)

@@ -13,7 +13,7 @@ from exporter.discovery.target import NoAddressError, Target, address
 from fleet import strict_yaml
 from fleet.backend import Kind
 from fleet.mistake import sentence
-from fleet.schema import BackendName, Section, Seconds
+from fleet.schema import BackendName, Seconds, Section
 
 
 class GroupsError(Exception):
@@ -42,7 +42,7 @@ class LabelsSection(BaseModel):
 class GroupSection(Section):
     """One target group."""
 
-    targets: list[Annotated[str, AfterValidator(_address)]] = []
+    targets: list[Annotated[str, AfterValidator(_address)]] = Field(default_factory=list)
     labels: LabelsSection = LabelsSection()
 
 

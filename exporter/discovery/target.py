@@ -34,6 +34,18 @@ class Target:
     wait: float | None = None
 
 
+@dataclass(frozen=True)
+class Finding:
+    """What one look gave. ``failures``: one sentence for each part that kept its last answer.
+
+    ``notes`` are answers that may be meant otherwise: a name that there is not.
+    """
+
+    targets: tuple[Target, ...] = ()
+    failures: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 def address(text: str) -> tuple[str, int | None]:
     """Host and port of a target as Prometheus writes it. Raises NoAddressError."""
     match = ADDRESS.fullmatch(text)

@@ -7,14 +7,13 @@ import pytest
 
 from exporter.asking import Asking
 from exporter.memory import Memory
-from exporter.poller import Poller, start
+from exporter.poller import Poller
 from fleet.answer import Result
 from fleet.backend import Kind
-from fleet.settings import ExporterSettings
 from fleet.state import State
 from tests.exporter.fleets import SETTINGS, Clock, backend_at
 from tests.fleet.listeners import Listener, Vllm, eventually, serving
-from tests.fleet.pages import BUSY, IDLE, page
+from tests.fleet.pages import IDLE, page
 
 ASKED = "/v1/completions"
 
@@ -131,29 +130,6 @@ def test_a_proxy_is_asked_for_its_models_only(vllm: Vllm, url: str) -> None:
     watching = poller(url, clock := Clock(), Kind.PROXY)
     assert polled(watching, clock, 40) is State.PROXY
     assert set(vllm.paths()) == {"/v1/models"}
-
-
-def test_a_server_that_hangs_holds_up_no_other() -> None:
-    settings = ExporterSettings(interval=0.2, timeout=0.2, answer_every=None)
-    memory, stop = Memory(), threading.Event()
-    hung = threading.Event()
-    busy = Vllm(page=page({"0": BUSY}, 1000.0))
-    with (
-        Listener(lambda _: hung.wait(30) and None) as hanging,
-        Listener(serving(busy.answer)) as good,
-    ):
-        backends = (
-            backend_at(hanging.url, name="hangs"),
-            backend_at(good.url, name="works"),
-        )
-        pollers = start(backends, settings, memory, stop)
-        assert eventually(lambda: busy.paths()["/metrics"] >= 10)
-        states = {s.backend.name: s.judgement.backend.state for s in memory.snapshots()}
-        stop.set()
-        hung.set()
-        for thread in pollers:
-            thread.join(5)
-    assert states == {"hangs": State.UNRESPONSIVE, "works": State.BUSY}
 
 
 class Stop(threading.Event):
