@@ -123,7 +123,7 @@ class Watch:
         while not self._ending:
             wish = self._wishes.get()
             if wish is _Wish.FOUND:
-                self._apply()
+                self._take_up()
             elif wish is _Wish.RELOAD:
                 self._reload()
             elif isinstance(wish, _Asked):
@@ -166,11 +166,11 @@ class Watch:
                 kept.source = source
             scouts.append(kept or self._scout(source, known))
             looks.append(scouts[-1].look_now() if kept else scouts[-1].start())
-        for scout in before.values():
-            scout.stop()
         self._wait_for(looks)
         self._settings = settings
         self._scouts = tuple(scouts)
+        for scout in before.values():
+            scout.stop()
         self._apply()
         self._reload_succeeded = True
         self._reloaded_at = self._wall()
@@ -192,6 +192,13 @@ class Watch:
             while not self._ending and time.monotonic() < deadline:
                 if look.wait(STOP_IS_SEEN_EVERY):
                     break
+
+    def _take_up(self) -> None:
+        try:
+            self._apply()
+        except Exception:
+            # A bug in one of them must not end the watch of all.
+            log.exception("event=apply_failed")
 
     def _apply(self) -> None:
         # Before what they found, so that who has looked is never without it.

@@ -4,7 +4,7 @@ import json
 import logging
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from exporter.discovery.dns_sd import DnsSD
@@ -99,20 +99,16 @@ class Scout:
             finding = Finding(before.targets, ("the look failed here, see the log",), before.notes)
         self._failures += bool(finding.failures)
         self._finding = finding
-        for level, sentences, told in (
-            (logging.WARNING, finding.failures, before.failures),
-            (logging.INFO, finding.notes, before.notes),
-        ):
-            for sentence in sentences:
-                if sentence not in told:
-                    log.log(
-                        level,
-                        "event=discovery_failed source=%s why=%s",
-                        self.source.name,
-                        json.dumps(sentence, ensure_ascii=False),
-                    )
+        self._tell("discovery_failed", finding.failures, before.failures)
+        self._tell("discovery_without", finding.notes, before.notes)
         if before.failures and not finding.failures:
             log.info("event=discovery_recovered source=%s", self.source.name)
         is_first, self._has_looked = not self._has_looked, True
         if is_first or finding.targets != before.targets:
             self._changed()
+
+    def _tell(self, event: str, sentences: Sequence[str], told: Sequence[str]) -> None:
+        for sentence in sentences:
+            if sentence not in told:
+                why = json.dumps(sentence, ensure_ascii=False)
+                log.warning("event=%s source=%s why=%s", event, self.source.name, why)
