@@ -5,7 +5,7 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from waitress.server import create_server
 
@@ -87,29 +87,16 @@ def _serve(settings: Settings, listen: Listen) -> int:
         print(f"--web.listen-address: {listen}: {error.strerror}", file=sys.stderr)
         return CANNOT_LISTEN
     server = create_server(app, sockets=sockets, threads=4)
-    closing = threading.Event()
-    web = threading.Thread(target=_pages, args=(server.run, closing), name="web", daemon=True)
-    web.start()
+    # Ends with the program: its server cannot be closed while its own threads use it.
+    threading.Thread(target=server.run, name="web", daemon=True).start()
     many = len(settings.backends)
     log.info(
         "event=started listen=%s backends=%d sources=%d", listen, many, len(settings.discovery)
     )
     watch.run()
     log.info("event=stopping")
-    closing.set()
-    server.close()
-    web.join(timeout=2.0)
     watch.close()
     return 0
-
-
-def _pages(serve: Callable[[], None], closing: threading.Event) -> None:
-    """Serve until the sockets are closed, which the server's loop may take for an error."""
-    try:
-        serve()
-    except OSError:
-        if not closing.is_set():
-            raise
 
 
 if __name__ == "__main__":
