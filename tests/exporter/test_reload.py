@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import dns.rcode
@@ -30,6 +30,14 @@ FAILURES = "vllm_exporter_discovery_failures_total"
 DISCOVERED = "vllm_exporter_discovered_backends"
 READS = "vllm_backend_reads_total"
 QUIET = "vllm_engine_quiet_seconds"
+
+
+Samples = dict[tuple[str, ...], float]
+
+
+def never_falls(scrapes: list[Samples], *key: str) -> bool:
+    values = [scrape.get(key, -1.0) for scrape in scrapes]
+    return values == sorted(values) and values[0] > 0
 
 
 class Exporter:
@@ -66,7 +74,7 @@ class Exporter:
         new.write_text(text)
         new.rename(self.folder / "targets.json")
 
-    def samples(self) -> dict[tuple[str, ...], float]:
+    def samples(self) -> Samples:
         text = requests.get(f"{self.url}/metrics", timeout=5).text
         return {
             (sample.name, *sample.labels.values()): sample.value
@@ -83,6 +91,12 @@ class Exporter:
     def watched(self) -> set[str]:
         """The backends of which any series is shown."""
         return {key[1] for key in self.samples() if key[0] == "vllm_backend_up"}
+
+    def until(self, holds: Callable[[Samples], bool]) -> list[Samples]:
+        """What is shown, scrape after scrape, until it holds."""
+        scrapes: list[Samples] = []
+        assert eventually(lambda: bool(scrapes.append(self.samples()) or holds(scrapes[-1])))
+        return scrapes
 
     def on_the_page(self) -> set[str]:
         return {
@@ -127,13 +141,17 @@ def test_sighup_brings_new_ones_drops_old_ones_and_loses_nothing(
     before = exporter.samples()
     exporter.write("backends:\n" + listed("gpu-new", ports[1]) + listed("gpu-a", ports[0]))
     exporter.child.signal(signal.SIGHUP)
-    assert eventually(lambda: exporter.watched() == {"gpu-a", "gpu-new"})
-    assert eventually(lambda: exporter.reads("gpu-a") > before[READS, "gpu-a", "ok"])
-    after = exporter.samples()
+    reads = before[READS, "gpu-a", "ok"]
+    scrapes = exporter.until(
+        lambda now: ("vllm_backend_up", "gpu-new") in now and now[READS, "gpu-a", "ok"] > reads + 2
+    )
+    after = scrapes[-1]
     assert exporter.on_the_page() == {"gpu-a", "gpu-new"}
     assert not any("gpu-old" in key for key in after)
+    assert exporter.watched() == {"gpu-a", "gpu-new"}
     for rising in ((READS, "gpu-a", "ok"), (QUIET, "gpu-a", "0"), (TIMESTAMP,)):
-        assert after[rising] > before[rising] > 0, rising
+        assert never_falls([before, *scrapes], *rising), rising
+        assert after[rising] > before[rising], rising
     assert after["vllm_backend_restarts_total", "gpu-a"] == 0
     assert after["vllm_exporter_backends",] == 2
     assert "event=watching backends=2 added=gpu-new removed=gpu-old changed=" in exporter.log()
@@ -175,8 +193,10 @@ def test_another_interval_holds_without_a_loss(exporter: Exporter, ports: list[i
         exporter.file.read_text().replace("interval: 200ms", "interval: 300ms")
     )
     assert exporter.reload() == (200, "")
-    assert eventually(lambda: exporter.reads("gpu-a") >= before[READS, "gpu-a", "ok"] + 2)
-    assert (exporter.value(QUIET, "gpu-a", "0") or 0) > before[QUIET, "gpu-a", "0"] > 0
+    reads = before[READS, "gpu-a", "ok"]
+    scrapes = exporter.until(lambda now: now[READS, "gpu-a", "ok"] > reads + 2)
+    assert never_falls([before, *scrapes], READS, "gpu-a", "ok")
+    assert never_falls([before, *scrapes], QUIET, "gpu-a", "0")
     assert requests.get(f"{exporter.url}/-/healthy", timeout=5).ok
 
 
@@ -289,6 +309,12 @@ def test_ready_waits_for_the_first_look(exporter: Exporter, ports: list[int]) ->
         server.silent = False
         starting.join(60)
     assert exporter.watched() == {f"localhost_{ports[0]}"}
+
+
+def test_ready_is_also_who_finds_nobody(exporter: Exporter) -> None:
+    exporter.write(FILES + "backends: []")
+    exporter.start()
+    assert exporter.watched() == set()
 
 
 def test_one_reload_at_a_time(tmp_path: Path) -> None:
