@@ -65,7 +65,8 @@ class Watch:
         self._reloading = threading.Lock()
         self._scouts = tuple(self._scout(source, {}) for source in settings.discovery)
         self._fleet = Fleet(settings.backends, (0,) * len(self._scouts), ())
-        self._looked = (False,) * len(self._scouts)
+        # With how many each gave and whether its first look is in that: one value for who asks.
+        self._sources = tuple((scout, 0, False) for scout in self._scouts)
         self._reload_succeeded = True
         self._reloaded_at = wall()
 
@@ -98,18 +99,17 @@ class Watch:
 
     def standing(self) -> Standing:
         """What is watched now. For any thread."""
-        scouts, fleet, looked = self._scouts, self._fleet, self._looked
+        sources = self._sources
         return Standing(
             settings=self._settings.exporter,
-            backends=tuple(backend.name for backend in fleet.backends),
+            backends=tuple(backend.name for backend in self._fleet.backends),
             sources=tuple(
                 SourceStanding(scout.source.name, found, scout.failures, has_looked)
-                # Not strict: a reload may be putting them in place one after the other.
-                for scout, found, has_looked in zip(scouts, fleet.found, looked, strict=False)
+                for scout, found, has_looked in sources
             ),
             not_running=(
                 *self._roster.not_running,
-                *(scout.thread.name for scout in scouts if scout.has_ended),
+                *(scout.thread.name for scout, _, _ in sources if scout.has_ended),
             ),
             reload_succeeded=self._reload_succeeded,
             reloaded_at=self._reloaded_at,
@@ -169,9 +169,9 @@ class Watch:
         self._wait_for(looks)
         self._settings = settings
         self._scouts = tuple(scouts)
+        self._apply()
         for scout in before.values():
             scout.stop()
-        self._apply()
         self._reload_succeeded = True
         self._reloaded_at = self._wall()
         late = [
@@ -211,7 +211,8 @@ class Watch:
         for warning in fleet.warnings:
             if warning not in self._fleet.warnings:
                 log.warning("event=backend_left_out why=%s", json.dumps(warning))
-        self._fleet, self._looked = fleet, looked
+        self._fleet = fleet
+        self._sources = tuple(zip(self._scouts, fleet.found, looked, strict=True))
         self._roster.apply(fleet.backends, self._settings.exporter)
 
     def _scout(self, source: Source, known: dict[Any, Any]) -> Scout:
