@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from waitress.server import create_server
 
-from exporter import poller
 from exporter.collector import FleetCollector
+from exporter.discovery.file_sd import FileSD
 from exporter.memory import Memory
+from exporter.watch import Watch
 from exporter.web import create_app
+from fleet.discovery import Files
 from fleet.family import registry
 from fleet.flags import flags
 from fleet.listen import Listen
@@ -55,37 +57,50 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return BAD_SETTINGS
     if args.config_check:
-        many = len(settings.backends)
-        print(f"{args.config_file}: {many} backend{'' if many == 1 else 's'}, valid")
-        return 0
+        return _check(settings)
     return _serve(settings, args.listen)
 
 
+def _check(settings: Settings) -> int:
+    """Say whether the settings are valid, and the files of targets that they name."""
+    bad = [
+        f"{settings.file}: {source.name}: {failure}"
+        for source in settings.discovery
+        if isinstance(source.lookup, Files)
+        for failure in FileSD(source.lookup).look().failures
+    ]
+    if bad:
+        print("\n".join(bad), file=sys.stderr)
+        return BAD_SETTINGS
+    many, more = len(settings.backends), len(settings.discovery)
+    sources = f" and {more} source{'' if more == 1 else 's'} of others" if more else ""
+    print(f"{settings.file}: {many} backend{'' if many == 1 else 's'}{sources}, valid")
+    return 0
+
+
 def _serve(settings: Settings, listen: Listen) -> int:
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     memory = Memory()
-    configured = len(settings.backends)
-    pollers: list[threading.Thread] = []
-    collector = FleetCollector(memory, settings.exporter, configured)
-    app = create_app(memory, registry(collector), configured, pollers)
+    watch = Watch(settings, memory)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: watch.end())
+    signal.signal(signal.SIGHUP, lambda *_: watch.reload_soon())
+    collector = FleetCollector(memory, watch.standing)
+    app = create_app(memory, registry(collector), watch.standing, watch.reload)
     try:
         sockets = [listen.bound()]
     except OSError as error:
         print(f"--web.listen-address: {listen}: {error.strerror}", file=sys.stderr)
         return CANNOT_LISTEN
     server = create_server(app, sockets=sockets, threads=4)
-    web = threading.Thread(target=server.run, name="web", daemon=True)
-    web.start()
-    pollers += poller.start(settings.backends, settings.exporter, memory, stop)
-    log.info("event=started listen=%s backends=%d", listen, configured)
-    stop.wait()
+    # Ends with the program: its server cannot be closed while its own threads use it.
+    threading.Thread(target=server.run, name="web", daemon=True).start()
+    many = len(settings.backends)
+    log.info(
+        "event=started listen=%s backends=%d sources=%d", listen, many, len(settings.discovery)
+    )
+    watch.run()
     log.info("event=stopping")
-    server.close()
-    web.join(timeout=2.0)
-    for thread in pollers:
-        thread.join(timeout=settings.exporter.timeout + 1.0)
+    watch.close()
     return 0
 
 

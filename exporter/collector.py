@@ -11,8 +11,8 @@ from prometheus_client.registry import Collector
 
 from exporter.families import COLLECT_ERRORS, FAMILIES, Scrape
 from exporter.memory import Memory
+from exporter.standing import Standing
 from fleet.family import Family
-from fleet.settings import ExporterSettings
 
 log = logging.getLogger(__name__)
 
@@ -27,15 +27,13 @@ class FleetCollector(Collector):
     def __init__(
         self,
         memory: Memory,
-        settings: ExporterSettings,
-        configured: int,
+        standing: Callable[[], Standing],
         *,
         monotonic: Callable[[], float] = time.monotonic,
         families: Sequence[Family[Scrape]] = FAMILIES,
     ) -> None:
         self._memory = memory
-        self._settings = settings
-        self._configured = configured
+        self._standing = standing
         self._monotonic = monotonic
         self._families = families
         self._lock = threading.Lock()
@@ -48,9 +46,10 @@ class FleetCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """All families as they stand now."""
         now = self._monotonic()
-        intervals = 2 * self._settings.interval + self._settings.timeout
+        standing = self._standing()
+        intervals = 2 * standing.settings.interval + standing.settings.timeout
         young = [s for s in self._memory.snapshots() if now - s.polled_at <= intervals]
-        scrape = Scrape(young, now, intervals, self._configured)
+        scrape = Scrape(young, now, intervals, standing)
         for family in self._families:
             try:
                 metric = family.metric(scrape)

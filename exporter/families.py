@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from exporter.memory import Snapshot
+from exporter.standing import Standing
 from fleet import __version__
 from fleet.answer import Result
 from fleet.engine import EngineHistory
@@ -20,13 +21,13 @@ class Scrape:
     """What one scrape is made of: snapshots young enough to show, and the moment ``now``.
 
     ``now`` is in monotonic seconds. ``intervals`` is two poll intervals and a read, in seconds: an
-    engine's series vanish when its last good reading is older. ``configured`` counts backends.
+    engine's series vanish when its last good reading is older.
     """
 
     snapshots: Sequence[Snapshot]
     now: float
     intervals: float
-    configured: int
+    standing: Standing
 
     def engines(self) -> Iterator[tuple[Snapshot, str, EngineHistory]]:
         """Every engine whose last good reading is young enough to be shown."""
@@ -257,9 +258,37 @@ FAMILIES: tuple[Family[Scrape], ...] = (
     Family(
         "vllm_exporter_backends",
         GAUGE,
-        "Backends that are configured.",
+        "Backends that are watched: those listed and those discovered.",
         (),
-        lambda scrape: [((), scrape.configured)],
+        lambda scrape: [((), len(scrape.standing.backends))],
+    ),
+    Family(
+        "vllm_exporter_discovered_backends",
+        GAUGE,
+        "Backends that are watched because this source of discovery gave them.",
+        ("source",),
+        lambda scrape: [((source.name,), source.backends) for source in scrape.standing.sources],
+    ),
+    Family(
+        "vllm_exporter_discovery_failures_total",
+        COUNTER,
+        "Looks at this source of discovery of which a part failed and kept its last answer.",
+        ("source",),
+        lambda scrape: [((source.name,), source.failures) for source in scrape.standing.sources],
+    ),
+    Family(
+        "vllm_exporter_config_last_reload_successful",
+        GAUGE,
+        "1 if the fleet.yml that was read last is in force, 0 if it had a mistake.",
+        (),
+        lambda scrape: [((), float(scrape.standing.reload_succeeded))],
+    ),
+    Family(
+        "vllm_exporter_config_last_reload_success_timestamp_seconds",
+        GAUGE,
+        "When the fleet.yml in force was read, in Unix seconds.",
+        (),
+        lambda scrape: [((), scrape.standing.reloaded_at)],
     ),
     Family(
         "vllm_exporter_poll_lateness_seconds",

@@ -1,7 +1,7 @@
 """What the pollers know of each backend, for the pages to show: one snapshot a backend."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fleet.answer import Result
@@ -42,11 +42,24 @@ class Memory:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._snapshots: dict[str, Snapshot] = {}
+        self._expected: dict[str, Backend] | None = None
+
+    def expect(self, backends: Iterable[Backend]) -> None:
+        """Forget all others, also what polls of them that are still under way will put."""
+        with self._lock:
+            self._expected = {backend.name: backend for backend in backends}
+            self._snapshots = {
+                name: snapshot
+                for name, snapshot in self._snapshots.items()
+                if self._expected.get(name) == snapshot.backend
+            }
 
     def put(self, snapshot: Snapshot) -> None:
-        """Replace what is known of the snapshot's backend."""
+        """Replace what is known of the snapshot's backend, if that is still to be watched."""
+        name = snapshot.backend.name
         with self._lock:
-            self._snapshots[snapshot.backend.name] = snapshot
+            if self._expected is None or self._expected.get(name) == snapshot.backend:
+                self._snapshots[name] = snapshot
 
     def snapshots(self) -> list[Snapshot]:
         """All snapshots, in the order in which their backends were first polled."""

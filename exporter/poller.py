@@ -61,6 +61,10 @@ class Poller:
         self._reads: dict[str, int] = dict.fromkeys(READ_RESULTS, 0)
         self._answers: dict[Result, int] = dict.fromkeys(Result, 0)
 
+    def adopt(self, settings: ExporterSettings) -> None:
+        """Go by other settings from the next poll on, with all that is remembered."""
+        self._settings = settings
+
     def run(self, stop: threading.Event, *, first_after: float) -> None:
         """Poll until ``stop`` is set, first after ``first_after`` seconds, then at the interval.
 
@@ -180,26 +184,3 @@ class Poller:
         self._last = snapshot
         self._memory.put(snapshot)
         return snapshot
-
-
-def start(
-    backends: tuple[Backend, ...],
-    settings: ExporterSettings,
-    memory: Memory,
-    stop: threading.Event,
-) -> list[threading.Thread]:
-    """Start one poller a backend, spread over the interval so that reads do not come in bursts."""
-    threads = []
-    for i, backend in enumerate(backends):
-        poller = Poller(backend, settings, memory)
-        first_after = settings.interval * i / len(backends)
-        thread = threading.Thread(
-            target=poller.run,
-            args=(stop,),
-            kwargs={"first_after": first_after},
-            name=f"poll-{backend.name}",
-            daemon=True,
-        )
-        thread.start()
-        threads.append(thread)
-    return threads

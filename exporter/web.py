@@ -1,6 +1,5 @@
 """The exporter's pages: /metrics for Prometheus, / for people, /api/backends for programs."""
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,37 +9,29 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from exporter.memory import Memory, Snapshot
+from exporter.operation import add_operation
+from exporter.standing import Standing
 
 
 def create_app(
     memory: Memory,
     registry: CollectorRegistry,
-    configured: int,
-    pollers: Sequence[threading.Thread],
+    standing: Callable[[], Standing],
+    reload: Callable[[], Sequence[str]],
     *,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Flask:
-    """The WSGI application over what the pollers know."""
+    """The WSGI application over what the pollers know.
+
+    ``reload`` reads fleet.yml again and gives what is wrong with it; it may raise ReloadBusyError.
+    """
     app = Flask(__name__)
+    add_operation(app, memory, standing, reload)
 
     @app.get("/metrics")
     def metrics() -> Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return Response(encode(registry), content_type=content_type)
-
-    @app.get("/-/healthy")
-    def healthy() -> tuple[str, int]:
-        gone = [thread.name for thread in pollers if not thread.is_alive()]
-        if gone:
-            return f"not running any more: {', '.join(gone)}\n", 503
-        return "healthy\n", 200
-
-    @app.get("/-/ready")
-    def ready() -> tuple[str, int]:
-        polled = len(memory.snapshots())
-        if polled < configured:
-            return f"{polled} of {configured} backends polled once\n", 503
-        return "ready\n", 200
 
     @app.get("/api/backends")
     def backends() -> Response:
@@ -51,7 +42,7 @@ def create_app(
     def index() -> str:
         now = monotonic()
         rows = [_as_json(snapshot, now) for snapshot in memory.snapshots()]
-        return render_template("index.html", backends=rows, configured=configured)
+        return render_template("index.html", backends=rows, configured=len(standing().backends))
 
     return app
 

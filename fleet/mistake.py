@@ -4,11 +4,14 @@ import difflib
 import re
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from fleet.schema import (
     BackendSection,
     DefaultsSection,
+    DiscoverySection,
+    DnsSection,
     ExporterSection,
     FleetFile,
     RemediatorSection,
@@ -18,7 +21,7 @@ from fleet.schema import (
 REQUIRED = {
     "mode": "is required: 'act' restarts what is proven stuck, 'shadow' decides and records the "
     "same but restarts nothing",
-    "backends": "is required: a list of backends, each with a name and a url",
+    "names": "is required: a list of the DNS names to look up",
     "token_file": "is required: the file with the bearer token that Alertmanager sends",
     "alertmanager": "is required: the URL of Alertmanager, asked for silences before a restart",
 }
@@ -31,15 +34,15 @@ WRONG_TYPES = {
 }
 
 
-def sentence(error: ErrorDetails) -> str:
-    """One mistake as ``place: value what is wrong with it``."""
+def sentence(error: ErrorDetails, file: type[BaseModel] = FleetFile) -> str:
+    """One mistake as ``place: value what is wrong with it``; ``file`` is the model of the whole."""
     place = "".join(map(_step, error["loc"])).removeprefix(".")
     value = error["input"]
     match error["type"]:
         case "missing":
             return f"{place}: {REQUIRED.get(str(error['loc'][-1]), 'is required')}"
         case "extra_forbidden" | "invalid_key":
-            return f"{place}: is not a setting{_did_you_mean(error['loc'])}"
+            return f"{place}: is not a setting{_did_you_mean(error['loc'], file)}"
         case "literal_error":
             return f"{place}: {shown(value)} is not {error['ctx']['expected']}"
         case "lifeguard":
@@ -62,15 +65,17 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."  # noqa: PLR2004
 
 
-def _did_you_mean(place: tuple[int | str, ...]) -> str:
+def _did_you_mean(place: tuple[int | str, ...], file: type[BaseModel]) -> str:
     """`` (did you mean 'wait'?)`` where a known setting of that section is spelt alike."""
-    model: Any = FleetFile
+    model: Any = file
     for part in place[:-1]:
         if isinstance(part, str):
             model = {
                 "backends": BackendSection,
                 "restart": RestartSection,
                 "defaults": DefaultsSection,
+                "discovery": DiscoverySection,
+                "dns": DnsSection,
                 "exporter": ExporterSection,
                 "remediator": RemediatorSection,
             }[part]

@@ -1,5 +1,6 @@
 """What may stand in fleet.yml: every section, every setting, its type and its default."""
 
+import ipaddress
 import re
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -17,6 +18,12 @@ LONGEST_DURATION = 366 * 86400.0
 MOST_DIGITS = 40
 UNIT_SECONDS = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+# A label of a DNS name; its length as a whole is looked at apart.
+DNS_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
+LONGEST_DNS_NAME = 253
+DNS_PORT = 53
+# As Prometheus has it: the last part of the path may have `*` in it, and the ending is known.
+TARGETS_FILE = re.compile(r"[^*]*(?:\*[^/]*)?\.(?:json|ya?ml|JSON|YA?ML)")
 
 
 def seconds(text: object) -> float:
@@ -72,6 +79,43 @@ def _file_path(text: str) -> str:
     return text
 
 
+def _targets_file(text: str) -> str:
+    if not text.isprintable() or not TARGETS_FILE.fullmatch(text):
+        raise _wrong(
+            "is not the path of a .json, .yml or .yaml file (its last part may have '*' in it)"
+        )
+    return text
+
+
+def _dns_name(text: str) -> str:
+    if not DNS_NAME.fullmatch(text) or len(text.rstrip(".")) > LONGEST_DNS_NAME:
+        raise _wrong("is not a DNS name")
+    return text
+
+
+def resolver_address(text: str) -> tuple[str, int]:
+    """The IP address and port of a DNS server: ``10.0.0.53``, ``10.0.0.53:53``, ``[::1]:53``.
+
+    Raises PydanticCustomError where it is none.
+    """
+    try:
+        if text.count(":") > 1 and not text.startswith("["):
+            return str(ipaddress.IPv6Address(text)), DNS_PORT
+        parts = urlsplit(f"//{text}")
+        address = str(ipaddress.ip_address(parts.hostname or ""))
+        port = DNS_PORT if parts.port is None else parts.port
+    except ValueError:
+        port = 0
+    if port == 0 or parts.netloc != text or "@" in text:
+        raise _wrong("is not the IP address of a DNS server, such as 10.0.0.53 or 10.0.0.53:53")
+    return address, port
+
+
+def _resolver(text: str) -> str:
+    resolver_address(text)
+    return text
+
+
 def _command(words: list[str]) -> list[str]:
     if not words or not words[0]:
         raise _wrong("names no program")
@@ -87,6 +131,9 @@ Seconds = Annotated[float, BeforeValidator(seconds)]
 SecondsOrOff = Annotated[float | None, BeforeValidator(_seconds_or_off)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 FilePath = Annotated[str, AfterValidator(_file_path)]
+TargetsFile = Annotated[str, AfterValidator(_targets_file)]
+DnsName = Annotated[str, AfterValidator(_dns_name)]
+Resolver = Annotated[str, AfterValidator(_resolver)]
 BackendName = Annotated[str, AfterValidator(_backend_name)]
 
 
@@ -124,6 +171,28 @@ class BackendSection(Section):
     restart: RestartSection | None = None
 
 
+class DnsSection(Section):
+    """``discovery[].dns``."""
+
+    names: Annotated[list[DnsName], Field(min_length=1)]
+    type: Literal["A", "AAAA", "SRV"] = "SRV"
+    port: Annotated[int | None, Field(ge=1, le=65535)] = None
+    resolver: Resolver | None = None
+
+
+class DiscoverySection(Section):
+    """One of ``discovery``."""
+
+    name: BackendName | None = None
+    files: Annotated[list[TargetsFile] | None, Field(min_length=1)] = None
+    dns: DnsSection | None = None
+    refresh: Seconds | None = None
+    scheme: Literal["http", "https"] = "http"
+    kind: Literal["vllm", "proxy"] = "vllm"
+    wait: Seconds | None = None
+    api_key_file: FilePath | None = None
+
+
 class ExporterSection(Section):
     """``exporter``."""
 
@@ -150,7 +219,8 @@ class RemediatorSection(Section):
 class FleetFile(Section):
     """The whole file."""
 
-    backends: Annotated[list[BackendSection], Field(min_length=1)]
+    backends: list[BackendSection] = []
+    discovery: list[DiscoverySection] = []
     defaults: DefaultsSection = DefaultsSection()
     exporter: ExporterSection = ExporterSection()
     remediator: RemediatorSection | None = None

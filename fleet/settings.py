@@ -7,14 +7,23 @@ the file itself: it names files that hold them.
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
+from fleet import strict_yaml
 from fleet.backend import Backend, Kind, Restart
+from fleet.discovery import Dns, Files, Record, Source
 from fleet.mistake import sentence
-from fleet.schema import BackendSection, DefaultsSection, FleetFile
+from fleet.schema import (
+    BackendSection,
+    DefaultsSection,
+    DiscoverySection,
+    DnsSection,
+    FleetFile,
+    resolver_address,
+)
+
+REFRESH_FILES, REFRESH_DNS = 5.0, 30.0
 
 
 class SettingsError(Exception):
@@ -70,36 +79,20 @@ class RemediatorSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """All of fleet.yml. ``remediator`` is None where the file has no such section."""
+    """All of fleet.yml. ``remediator`` is None where the file has no such section.
+
+    ``backends`` are the listed ones; what ``discovery`` finds is not in the file.
+    """
 
     file: Path
     backends: tuple[Backend, ...]
     exporter: ExporterSettings
     remediator: RemediatorSettings | None
+    discovery: tuple[Source, ...] = ()
 
     def backend(self, name: str) -> Backend | None:
         """The backend of exactly this name, or None."""
         return next((backend for backend in self.backends if backend.name == name), None)
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """YAML in which a key that is written twice is a mistake, not an overwrite.
-
-    What a merge (``<<: *defaults``) brings in may be overwritten: that is what merges are for.
-    """
-
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:  # noqa: ANN401 -- PyYAML's
-        node = super().compose_mapping_node(anchor)
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
-                    raise yaml.composer.ComposerError(
-                        problem=f"the key {key.value!r} stands there twice",
-                        problem_mark=key.start_mark,
-                    )
-                seen.add(key.value)
-        return node
 
 
 def load(file: Path) -> Settings:
@@ -118,18 +111,9 @@ def parse(text: str, file: Path) -> Settings:
     Raises SettingsError with one sentence for each mistake.
     """
     try:
-        tree = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 -- a SafeLoader
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise SettingsError((f"{file}{where}: is not valid YAML: {error.problem}",)) from None
-    except yaml.YAMLError as error:
-        raise SettingsError((f"{file}: is not valid YAML: {_one_line(error)}",)) from None
-    except RecursionError:
-        raise SettingsError((f"{file}: is not valid YAML: it is nested too deeply",)) from None
-    except (ValueError, LookupError, AttributeError, ArithmeticError) as error:
-        # PyYAML's own, on a date, number or tagged value that is none.
-        raise SettingsError((f"{file}: is not valid YAML: {_one_line(error)}",)) from None
+        tree = strict_yaml.tree(text, strict_yaml.Values)
+    except strict_yaml.YamlError as error:
+        raise SettingsError((f"{file}{error.where}: {error}",)) from None
     if not isinstance(tree, dict):
         raise SettingsError((f"{file}: is not a mapping with a list of backends",))
     try:
@@ -140,10 +124,6 @@ def parse(text: str, file: Path) -> Settings:
     if problems:
         raise SettingsError(problems)
     return _settings(fleet, file)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def _settings(fleet: FleetFile, file: Path) -> Settings:
@@ -161,6 +141,9 @@ def _settings(fleet: FleetFile, file: Path) -> Settings:
             mode=Mode(remediator.mode),
             token_file=folder / remediator.token_file,
             database=_anchored(remediator.database, folder),
+        ),
+        discovery=tuple(
+            _source(i, entry, fleet.defaults, folder) for i, entry in enumerate(fleet.discovery)
         ),
     )
 
@@ -180,6 +163,36 @@ def _one(entry: BackendSection, defaults: DefaultsSection, folder: Path) -> Back
     )
 
 
+def _source(i: int, entry: DiscoverySection, defaults: DefaultsSection, folder: Path) -> Source:
+    lookup = (
+        _dns(entry.dns) if entry.dns else Files(tuple(folder / path for path in entry.files or ()))
+    )
+    return Source(
+        name=_source_name(i, entry),
+        lookup=lookup,
+        refresh=entry.refresh or (REFRESH_DNS if entry.dns else REFRESH_FILES),
+        scheme=entry.scheme,
+        kind=Kind(entry.kind),
+        wait=entry.wait or defaults.wait,
+        load_time=defaults.load_time,
+        warm_up=defaults.warm_up,
+        api_key_file=folder / entry.api_key_file if entry.api_key_file else None,
+    )
+
+
+def _source_name(i: int, entry: DiscoverySection) -> str:
+    return entry.name or f"discovery[{i}]"
+
+
+def _dns(entry: DnsSection) -> Dns:
+    return Dns(
+        names=tuple(entry.names),
+        type=Record(entry.type),
+        port=entry.port,
+        resolver=resolver_address(entry.resolver) if entry.resolver else None,
+    )
+
+
 def _anchored(database: str, folder: Path) -> str:
     """A relative SQLite file stands beside fleet.yml, wherever the program was started."""
     scheme, separator, path = database.partition(":///")
@@ -191,23 +204,46 @@ def _anchored(database: str, folder: Path) -> str:
 def _contradictions(fleet: FleetFile) -> list[str]:
     """What is wrong between settings that are each valid."""
     problems = []
-    first: dict[str, int] = {}
-    for i, entry in enumerate(fleet.backends):
-        if entry.name in first:
-            problems.append(
-                f"backends[{i}].name: {entry.name!r} is already the name of "
-                f"backends[{first[entry.name]}]"
-            )
-        first.setdefault(entry.name, i)
-        wait = entry.wait or fleet.defaults.wait
+    if not fleet.backends and not fleet.discovery:
+        problems.append(
+            "backends: is required where there is no discovery: a list of backends, each with a "
+            "name and a url"
+        )
+    waits = [(f"backends[{i}]", entry.wait) for i, entry in enumerate(fleet.backends)]
+    waits += [(f"discovery[{i}]", entry.wait) for i, entry in enumerate(fleet.discovery)]
+    for place, own in waits:
+        wait = own or fleet.defaults.wait
         if wait < 2 * fleet.exporter.interval:
             problems.append(
-                f"backends[{i}].wait: {wait:g}s is shorter than two poll intervals "
+                f"{place}.wait: {wait:g}s is shorter than two poll intervals "
                 f"(exporter.interval is {fleet.exporter.interval:g}s); one wait must hold two reads"
             )
+    problems += _twice("backends", [entry.name for entry in fleet.backends])
+    problems += _twice("discovery", [entry.name for entry in fleet.discovery])
+    for i, entry in enumerate(fleet.discovery):
+        problems += [f"discovery[{i}]{problem}" for problem in _source_problems(entry)]
     if fleet.exporter.timeout > fleet.exporter.interval:
         problems.append(
             f"exporter.timeout: {fleet.exporter.timeout:g}s is longer than exporter.interval "
             f"({fleet.exporter.interval:g}s); one read must end before the next begins"
         )
     return problems
+
+
+def _twice(section: str, names: list[str | None]) -> list[str]:
+    """A sentence for each name that an earlier entry of the section has."""
+    return [
+        f"{section}[{i}].name: {name!r} is already the name of {section}[{names.index(name)}]"
+        for i, name in enumerate(names)
+        if name is not None and names.index(name) < i
+    ]
+
+
+def _source_problems(entry: DiscoverySection) -> list[str]:
+    if (entry.files is None) is (entry.dns is None):
+        return [": needs either files or dns"]
+    if entry.dns is None or (entry.dns.port is None) is (entry.dns.type == Record.SRV):
+        return []
+    if entry.dns.port is None:
+        return [f".dns.port: is required with type {entry.dns.type}, whose records hold no port"]
+    return [f".dns.port: {entry.dns.port} cannot stand with type SRV, whose records hold the port"]

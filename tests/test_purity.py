@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[1]
 
 PURE = (
     "fleet/backend.py",
+    "fleet/discovery.py",
     "fleet/schema.py",
     "fleet/mistake.py",
     "fleet/page.py",
@@ -25,6 +26,11 @@ PURE = (
     "exporter/backtest/report.py",
     "exporter/backtest/limits.py",
     "exporter/backtest/document.py",
+    "fleet/strict_yaml.py",
+    "exporter/standing.py",
+    "exporter/discovery/groups.py",
+    "exporter/discovery/merge.py",
+    "exporter/discovery/target.py",
     "remediator/notification.py",
     "remediator/incident.py",
     "remediator/case.py",

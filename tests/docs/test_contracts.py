@@ -50,6 +50,7 @@ def documented_settings() -> set[str]:
 SECTIONS: dict[str, type[BaseModel]] = {
     "backends": schema.BackendSection,
     "defaults": schema.DefaultsSection,
+    "discovery": schema.DiscoverySection,
     "exporter": schema.ExporterSection,
     "remediator": schema.RemediatorSection,
 }
@@ -57,8 +58,9 @@ SECTIONS: dict[str, type[BaseModel]] = {
 
 def known_settings() -> set[str]:
     known = {f"{section}.{name}" for section, of in SECTIONS.items() for name in of.model_fields}
-    known.remove("backends.restart")
-    return known | {f"backends.restart.{name}" for name in schema.RestartSection.model_fields}
+    known -= {"backends.restart", "discovery.dns"}
+    known |= {f"backends.restart.{name}" for name in schema.RestartSection.model_fields}
+    return known | {f"discovery.dns.{name}" for name in schema.DnsSection.model_fields}
 
 
 def test_every_setting_is_documented_and_no_other_is() -> None:
@@ -69,6 +71,7 @@ def test_the_example_is_valid_and_shows_every_section() -> None:
     example = load(ROOT / "fleet.example.yml")
     assert example.remediator is not None
     assert [backend.name for backend in example.backends] == ["gpu-a", "gpu-b", "router"]
+    assert [source.name for source in example.discovery] == ["files"]
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "docs").rglob("*.md")), ids=lambda f: f.name)

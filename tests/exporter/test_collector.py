@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from exporter.collector import FleetCollector
 from exporter.families import COLLECT_ERRORS, FAMILIES, NAMES, Scrape
 from exporter.memory import Memory, Snapshot
+from exporter.standing import SourceStanding, Standing
 from fleet.family import GAUGE, Family, registry
 from fleet.reading import Reading
 from fleet.state import State
@@ -17,6 +18,13 @@ from tests.fleet.pages import BUSY, page
 from tests.fleet.watching import REFUSED, recorded
 
 BACKEND = backend_at("http://127.0.0.1:8000")
+STANDING = Standing(
+    SETTINGS,
+    ("gpu-a", "gpu-b", "gpu-c"),
+    (SourceStanding("dns", backends=2, failures=5, has_looked=True),),
+    reload_succeeded=False,
+    reloaded_at=1.7e9,
+)
 BUSY_PAGES = recorded("busy-decode")
 
 
@@ -25,7 +33,7 @@ def exposed(*snapshots: Snapshot, now: float = 1000.0) -> CollectorRegistry:
     for one in snapshots:
         memory.put(one)
     clock.now = now
-    return registry(FleetCollector(memory, SETTINGS, 3, monotonic=clock))
+    return registry(FleetCollector(memory, lambda: STANDING, monotonic=clock))
 
 
 def value(of: CollectorRegistry, name: str, **labels: str) -> float | None:
@@ -63,6 +71,16 @@ def test_values_come_from_the_last_reading_and_the_step_before() -> None:
     assert value(of, "vllm_engine_requests_running", **labels) == 3
     assert value(of, "vllm_backend_up", backend="gpu-a") == 1
     assert value(of, "vllm_backend_wait_seconds", backend="gpu-a") == 60
+
+
+def test_what_is_watched_and_why_is_shown() -> None:
+    of = exposed()
+    assert value(of, "vllm_exporter_backends") == 3
+    assert value(of, "vllm_exporter_discovered_backends", source="dns") == 2
+    assert value(of, "vllm_exporter_discovery_failures_total", source="dns") == 5
+    assert value(of, "vllm_exporter_config_last_reload_successful") == 0
+    at = value(of, "vllm_exporter_config_last_reload_success_timestamp_seconds")
+    assert at == 1.7e9
 
 
 def test_exactly_one_state_is_one() -> None:
@@ -108,7 +126,7 @@ def test_a_family_that_fails_is_left_out_and_counted() -> None:
     memory = Memory()
     memory.put(snapshot(*BUSY_PAGES, backend=BACKEND))
     own = registry(
-        FleetCollector(memory, SETTINGS, 1, monotonic=Clock(), families=(bad, *FAMILIES))
+        FleetCollector(memory, lambda: STANDING, monotonic=Clock(), families=(bad, *FAMILIES))
     )
     assert value(own, "vllm_backend_up", backend="gpu-a") == 1
     # Looking at a value is a scrape too.

@@ -8,13 +8,12 @@ import pytest
 
 from exporter.asking import Asking
 from exporter.memory import Memory
-from exporter.poller import Poller, start
+from exporter.poller import Poller
 from fleet.answer import Result
 from fleet.backend import Kind
-from fleet.settings import ExporterSettings
 from fleet.state import State
 from tests.exporter.fleets import SETTINGS, Clock, backend_at
-from tests.fleet.listeners import Connection, Handler, Listener, Vllm, eventually, serving
+from tests.fleet.listeners import Listener, Vllm, eventually, serving
 from tests.fleet.pages import BUSY, IDLE, page
 
 ASKED = "/v1/completions"
@@ -132,52 +131,6 @@ def test_a_proxy_is_asked_for_its_models_only(vllm: Vllm, url: str) -> None:
     watching = poller(url, clock := Clock(), Kind.PROXY)
     assert polled(watching, clock, 40) is State.PROXY
     assert set(vllm.paths()) == {"/v1/models"}
-
-
-OVER = threading.Event()
-
-
-def hang(_: Connection) -> None:
-    OVER.wait(30)
-
-
-def drip(connection: Connection) -> None:
-    connection.request()
-    connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 50000\r\n\r\n")
-    while not OVER.wait(0.02):
-        connection.send(b"#")
-
-
-def flood(connection: Connection) -> None:
-    connection.request()
-    connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n")
-    while not OVER.is_set():
-        connection.send(b"#" * 65536)
-
-
-@pytest.mark.parametrize(
-    ("bad", "state"),
-    [(hang, State.UNRESPONSIVE), (drip, State.UNRESPONSIVE), (flood, State.UNKNOWN)],
-    ids=["hangs", "drips", "floods"],
-)
-def test_a_bad_server_holds_up_no_other(bad: Handler, state: State) -> None:
-    settings = ExporterSettings(interval=0.4, timeout=0.4, answer_every=None)
-    memory, stop = Memory(), threading.Event()
-    busy = Vllm(page=page({"0": BUSY}, 1000.0))
-    OVER.clear()
-    with Listener(bad) as one, Listener(serving(busy.answer)) as other:
-        backends = (backend_at(one.url, name="bad"), backend_at(other.url, name="good"))
-        pollers = start(backends, settings, memory, stop)
-        assert eventually(lambda: busy.paths()["/metrics"] >= 10)
-        states = {s.backend.name: s.judgement.backend.state for s in memory.snapshots()}
-        late = {s.backend.name: s.late_seconds for s in memory.snapshots()}
-        stop.set()
-        OVER.set()
-        for thread in pollers:
-            thread.join(5)
-    assert states == {"bad": state, "good": State.BUSY}
-    # A poll that another holds up begins an interval late, at least.
-    assert late["good"] < settings.interval
 
 
 def test_a_paused_server_is_neither_judged_nor_sent_anything(vllm: Vllm, url: str) -> None:

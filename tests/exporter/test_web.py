@@ -1,12 +1,11 @@
 """The exporter's pages."""
 
-import threading
-
 import pytest
 from flask.testing import FlaskClient
 
 from exporter.collector import FleetCollector
 from exporter.memory import Memory
+from exporter.standing import Standing
 from exporter.web import create_app
 from fleet.family import registry
 from fleet.fetch import Failure, Trouble
@@ -21,10 +20,13 @@ def memory() -> Memory:
     return Memory()
 
 
-def client(memory: Memory, pollers: tuple[threading.Thread, ...] = ()) -> FlaskClient:
+STANDING = Standing(SETTINGS, ("gpu-a",))
+
+
+def client(memory: Memory, standing: Standing = STANDING) -> FlaskClient:
     clock = Clock()
-    own = registry(FleetCollector(memory, SETTINGS, 1, monotonic=clock))
-    return create_app(memory, own, 1, pollers, monotonic=clock).test_client()
+    own = registry(FleetCollector(memory, lambda: standing, monotonic=clock))
+    return create_app(memory, own, lambda: standing, lambda: (), monotonic=clock).test_client()
 
 
 def test_metrics_are_served_as_asked_for(memory: Memory) -> None:
@@ -34,23 +36,6 @@ def test_metrics_are_served_as_asked_for(memory: Memory) -> None:
     assert 'vllm_backend_up{backend="gpu-a"} 1.0' in plain.text
     modern = client(memory).get("/metrics", headers={"Accept": "application/openmetrics-text"})
     assert modern.text.endswith("# EOF\n")
-
-
-def test_ready_is_when_every_backend_was_polled(memory: Memory) -> None:
-    assert client(memory).get("/-/ready").status_code == 503
-    memory.put(snapshot(*recorded("idle"), backend=BACKEND))
-    assert client(memory).get("/-/ready").status_code == 200
-
-
-def test_healthy_is_as_long_as_every_poller_runs(memory: Memory) -> None:
-    done = threading.Event()
-    alive = threading.Thread(target=done.wait, name="poll-gpu-a")
-    alive.start()
-    assert client(memory, (alive,)).get("/-/healthy").status_code == 200
-    done.set()
-    alive.join()
-    answer = client(memory, (alive,)).get("/-/healthy")
-    assert (answer.status_code, answer.text) == (503, "not running any more: poll-gpu-a\n")
 
 
 def test_backends_as_json(memory: Memory) -> None:

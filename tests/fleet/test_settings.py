@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.backend import Backend, Kind, Restart
+from fleet.discovery import Dns, Files, Record, Source
 from fleet.settings import (
     ExporterSettings,
     Mode,
@@ -43,6 +44,14 @@ NOT_A_NAME = (
     "the first a letter or digit)"
 )
 NO_DURATION = "is not a duration such as 90s, 1m30s or 2h"
+NO_TARGETS_FILE = (
+    "is not the path of a .json, .yml or .yaml file (its last part may have '*' in it)"
+)
+NO_RESOLVER = "is not the IP address of a DNS server, such as 10.0.0.53 or 10.0.0.53:53"
+NO_BACKENDS = (
+    ": backends: is required where there is no discovery: a list of backends, each with a name "
+    "and a url"
+)
 MODE_IS_REQUIRED = (
     ": remediator.mode: is required: 'act' restarts what is proven stuck, 'shadow' decides and "
     "records the same but restarts nothing"
@@ -54,11 +63,11 @@ MISTAKES = {
     "text instead of a mapping": ("hello", ": is not a mapping with a list of backends"),
     "no backends": (
         "exporter: {}",
-        ": backends: is required: a list of backends, each with a name and a url",
+        NO_BACKENDS,
     ),
     "an empty list of backends": (
         "backends: []",
-        ": backends: [] is wrong: list should have at least 1 item after validation, not 0",
+        NO_BACKENDS,
     ),
     "backends without a value": ("backends:", ": backends: None is not a list"),
     "a mapping of backends": ("backends: {a: b}", ": backends: {'a': 'b'} is not a list"),
@@ -309,6 +318,94 @@ MISTAKES = {
         f"{ONE}{REMEDIATOR}, fleet_restarts: '3'}}",
         ": remediator.fleet_restarts: '3' is not a whole number",
     ),
+    "no backends and an empty discovery": ("discovery: []", NO_BACKENDS),
+    "a source of nothing": (
+        "discovery: [{refresh: 5s}]",
+        ": discovery[0]: needs either files or dns",
+    ),
+    "a source of both": (
+        "discovery: [{files: [a.json], dns: {names: [a]}}]",
+        ": discovery[0]: needs either files or dns",
+    ),
+    "a source that is text": ("discovery: [a.json]", ": discovery[0]: 'a.json' is not a mapping"),
+    "a misspelt setting of a source": (
+        "discovery: [{file: [a.json]}]",
+        ": discovery[0].file: is not a setting (did you mean 'files'?)",
+    ),
+    "a misspelt setting of dns": (
+        "discovery: [{dns: {name: [a], names: [a]}}]",
+        ": discovery[0].dns.name: is not a setting (did you mean 'names'?)",
+    ),
+    "a source with a name that another has": (
+        "discovery: [{name: a, files: [a.json]}, {name: a, files: [b.json]}]",
+        ": discovery[1].name: 'a' is already the name of discovery[0]",
+    ),
+    "no files": (
+        "discovery: [{files: []}]",
+        (
+            ": discovery[0].files: [] is wrong: list should have at least 1 item after "
+            "validation, not 0"
+        ),
+    ),
+    "files with another ending": (
+        "discovery: [{files: [a.json, targets/*.txt]}]",
+        f": discovery[0].files[1]: 'targets/*.txt' {NO_TARGETS_FILE}",
+    ),
+    "files in any folder": (
+        "discovery: [{files: ['*/a.json']}]",
+        f": discovery[0].files[0]: '*/a.json' {NO_TARGETS_FILE}",
+    ),
+    "dns without names": (
+        "discovery: [{dns: {type: SRV}}]",
+        ": discovery[0].dns.names: is required: a list of the DNS names to look up",
+    ),
+    "a name that is no DNS name": (
+        "discovery: [{dns: {names: ['http://h']}}]",
+        ": discovery[0].dns.names[0]: 'http://h' is not a DNS name",
+    ),
+    "a DNS name of 255 letters": (
+        f"discovery: [{{dns: {{names: [{'a.' * 127}a]}}}}]",
+        f": discovery[0].dns.names[0]: '{'a.' * 38}... is not a DNS name",
+    ),
+    "a type of records that is not looked up": (
+        "discovery: [{dns: {names: [h], type: MX}}]",
+        ": discovery[0].dns.type: 'MX' is not 'A', 'AAAA' or 'SRV'",
+    ),
+    "addresses without a port": (
+        "discovery: [{dns: {names: [h], type: A}}]",
+        ": discovery[0].dns.port: is required with type A, whose records hold no port",
+    ),
+    "SRV with a port": (
+        "discovery: [{dns: {names: [h], port: 8000}}]",
+        ": discovery[0].dns.port: 8000 cannot stand with type SRV, whose records hold the port",
+    ),
+    "a port that is none": (
+        "discovery: [{dns: {names: [h], type: A, port: 70000}}]",
+        ": discovery[0].dns.port: 70000 is wrong: input should be less than or equal to 65535",
+    ),
+    "a resolver with a name": (
+        "discovery: [{dns: {names: [h], resolver: dns.example}}]",
+        f": discovery[0].dns.resolver: 'dns.example' {NO_RESOLVER}",
+    ),
+    "a resolver with half an address": (
+        "discovery: [{dns: {names: [h], resolver: '[::1'}}]",
+        f": discovery[0].dns.resolver: '[::1' {NO_RESOLVER}",
+    ),
+    "a resolver with a path": (
+        "discovery: [{dns: {names: [h], resolver: 10.0.0.1/x}}]",
+        f": discovery[0].dns.resolver: '10.0.0.1/x' {NO_RESOLVER}",
+    ),
+    "a source of another scheme": (
+        "discovery: [{files: [a.json], scheme: ftp}]",
+        ": discovery[0].scheme: 'ftp' is not 'http' or 'https'",
+    ),
+    "a wait of a source of less than two intervals": (
+        "discovery: [{files: [a.json], wait: 29s}]",
+        (
+            ": discovery[0].wait: 29s is shorter than two poll intervals (exporter.interval is "
+            "15s); one wait must hold two reads"
+        ),
+    ),
     "YAML that does not end": (
         "backends: [",
         ":1:12: is not valid YAML: expected the node content, but found '<stream end>'",
@@ -490,6 +587,49 @@ def test_a_file_with_everything_is_read_in_full() -> None:
     assert read.backend("LB") is None
 
 
+def test_sources_are_read_in_full_and_have_the_documented_defaults() -> None:
+    text = """
+      defaults: {wait: 2m, load_time: 1h}
+      discovery:
+        - files: [targets/*.json, /run/t.yml]
+        - {name: v6, dns: {names: [vllm.example.], type: AAAA, port: 8000, resolver: '[::1]:5353'},
+           refresh: 1m, scheme: https, kind: proxy, wait: 3m, api_key_file: keys/a}
+        - {dns: {names: [_vllm._tcp.example], resolver: '::1'}}
+    """
+    read = parse(text, FILE)
+    assert read.backends == ()
+    assert read.discovery == (
+        Source(
+            name="discovery[0]",
+            lookup=Files((Path("/etc/lifeguard/targets/*.json"), Path("/run/t.yml"))),
+            refresh=5.0,
+            scheme="http",
+            kind=Kind.VLLM,
+            wait=120.0,
+            load_time=3600.0,
+        ),
+        Source(
+            name="v6",
+            lookup=Dns(("vllm.example.",), Record.AAAA, 8000, ("::1", 5353)),
+            refresh=60.0,
+            scheme="https",
+            kind=Kind.PROXY,
+            wait=180.0,
+            load_time=3600.0,
+            api_key_file=Path("/etc/lifeguard/keys/a"),
+        ),
+        Source(
+            name="discovery[2]",
+            lookup=Dns(("_vllm._tcp.example",), Record.SRV, None, ("::1", 53)),
+            refresh=30.0,
+            scheme="http",
+            kind=Kind.VLLM,
+            wait=120.0,
+            load_time=3600.0,
+        ),
+    )
+
+
 def test_a_wait_of_exactly_two_intervals_and_a_timeout_of_one_are_allowed() -> None:
     text = f"{ONE}exporter: {{interval: 45s, timeout: 45s}}"
     assert parse(text, FILE).backends[0].wait == 90.0
@@ -625,6 +765,12 @@ KEYS = st.sampled_from(
         "token_file",
         "database",
         "defaults",
+        "discovery",
+        "files",
+        "dns",
+        "names",
+        "port",
+        "resolver",
         "fleet_restarts",
     ]
 ) | st.text(max_size=5)
