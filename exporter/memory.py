@@ -1,9 +1,10 @@
-"""What the pollers know of each backend, for the pages to show: one snapshot a backend."""
+"""What the pollers know of each backend, for the pages to show: a snapshot, and its rates."""
 
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from exporter.rates import Rates, rates_after
 from fleet.answer import Result
 from fleet.backend import Backend
 from fleet.fetch import Trouble
@@ -36,19 +37,37 @@ class Snapshot:
     answers: Mapping[Result, int]
 
 
+@dataclass(frozen=True)
+class Watched:
+    """One backend after its last poll, and what the last looks at each of its engines gave."""
+
+    snapshot: Snapshot
+    rates: Rates
+
+
 class Memory:
-    """The last snapshot of each backend. Safe for many threads: snapshots are values."""
+    """The last snapshot of each backend, and its rates. Safe for many threads: both are values."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._snapshots: dict[str, Snapshot] = {}
+        self._rates: dict[str, Rates] = {}
 
     def put(self, snapshot: Snapshot) -> None:
-        """Replace what is known of the snapshot's backend."""
+        """Replace what is known of the snapshot's backend; the snapshot is one more look at it."""
+        name = snapshot.backend.name
         with self._lock:
-            self._snapshots[snapshot.backend.name] = snapshot
+            # Looks at a backend that was forgotten meanwhile are no part of this one.
+            before = self._rates[name] if name in self._snapshots else {}
+            self._rates[name] = rates_after(before, snapshot.history, snapshot.polled_at)
+            self._snapshots[name] = snapshot
 
     def snapshots(self) -> list[Snapshot]:
         """All snapshots, in the order in which their backends were first polled."""
         with self._lock:
             return list(self._snapshots.values())
+
+    def watched(self) -> list[Watched]:
+        """All snapshots with their rates, in the same order."""
+        with self._lock:
+            return [Watched(one, self._rates[name]) for name, one in self._snapshots.items()]

@@ -1,6 +1,8 @@
 """Backends, settings and snapshots for the exporter's tests."""
 
-from exporter.memory import READ_RESULTS, Snapshot
+from dataclasses import replace
+
+from exporter.memory import READ_RESULTS, Memory, Snapshot
 from fleet.answer import Result
 from fleet.backend import Backend, Kind
 from fleet.fetch import Failure
@@ -46,3 +48,17 @@ def snapshot(*results: Reading | Failure, backend: Backend, polled_at: float = 1
         reads={**dict.fromkeys(READ_RESULTS, 0), "ok": len(results)},
         answers=dict.fromkeys(Result, 0),
     )
+
+
+def remember(
+    memory: Memory, *results: Reading | Failure, backend: Backend, polled_at: float = 1000.0
+) -> None:
+    """Put each of these looks, 15 s apart, as a poller would; the last ended at ``polled_at``."""
+    since = since_wall = 0.0
+    state = None
+    for i in range(len(results)):
+        age = 15.0 * (len(results) - 1 - i)
+        one = snapshot(*results[: i + 1], backend=backend, polled_at=polled_at - age)
+        if one.judgement.backend.state is not state:
+            state, since, since_wall = one.judgement.backend.state, one.polled_at, 1.7e9 - age
+        memory.put(replace(one, since=since, since_wall=since_wall))
