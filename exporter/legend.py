@@ -35,9 +35,7 @@ LEGEND = (
         "dots: no step was counted, but something moved (a long prompt is read): it works",
         *[(Seen.MOVED, 0.0)] * 7,
     ),
-    _example(
-        "bar: work was pending and nothing at all moved: silence", *[(Seen.SILENT, 0.0)] * 7
-    ),
+    _example("bar: work was pending and nothing at all moved: silence", *[(Seen.SILENT, 0.0)] * 7),
     _example("flat, without a mark: nothing to do, and nothing done", *[(Seen.STILL, 0.0)] * 7),
     _example("crosses in a gap: reads failed", *[(Seen.FAILED, None)] * 3, *_BUSY[:4]),
     _example("dashed upright: another process from here on", (Seen.RESTARTED, None), *_BUSY[:6]),

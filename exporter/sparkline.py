@@ -122,5 +122,5 @@ def _words(looks: Sequence[LookRow], top: float) -> str:
     ends = f", between {number(min(rates))} and {number(top)}" if rates else ""
     seen = [look["seen"] for look in looks]
     notes = [text.format(seen.count(what)) for what, text in _MANY.items() if what in seen]
-    of = f"; of {len(looks)} looks {', '.join(notes)}" if notes else f", in {len(looks)} looks"
+    of = f"; of {len(looks)} looks {', '.join(notes)}" if notes else f"; in {len(looks)} looks"
     return f"Steps per second: {now}{ends}{of}."

@@ -1,4 +1,4 @@
-"""A fleet in which everything that a page for people has to show is going on, made of real looks."""
+"""A fleet in which everything goes on that a page for people has to show, made of real looks."""
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
