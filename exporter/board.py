@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from urllib.parse import urlencode
 
 from exporter.rates import Seen
@@ -40,12 +41,12 @@ class Board:
     query: Query
     configured: int
 
-    @property
+    @cached_property
     def shown(self) -> list[BackendRow]:
         """The backends that are wanted, the worst first."""
         return [row for row in self.found if self.query.wants(row)]
 
-    @property
+    @cached_property
     def groups(self) -> list[tuple[Urgency, str, list[BackendRow]]]:
         """What is shown, by urgency, each with its heading; groups of none are left out."""
         shown = self.shown
@@ -55,7 +56,7 @@ class Board:
         )
         return [group for group in by_urgency if group[2]]
 
-    @property
+    @cached_property
     def links(self) -> list[Link]:
         """One link for all and one a state that any backend is in, keeping what is looked for."""
         return list(self._links())
@@ -68,7 +69,7 @@ class Board:
             href = f"?{urlencode({'state': state, **text})}"
             yield Link(state, many, href, state in self.query.states)
 
-    @property
+    @cached_property
     def summary(self) -> str:
         """What most wants a person, in a few words: the title of the page."""
         many = sum(row["urgency"] is Urgency.PERSON for row in self.found)
@@ -76,7 +77,7 @@ class Board:
             return f"{many} of {len(self.found)} {'wants' if many == 1 else 'want'} a person"
         return f"{len(self.found)} of {self.configured} backends read, none wants a person"
 
-    @property
+    @cached_property
     def span(self) -> float:
         """The seconds that every graph shows, so that what happened together stands together."""
         ages = [
@@ -119,7 +120,7 @@ def caption(looks: Sequence[LookRow]) -> str:
     last, top = looks[-1], highest(looks)
     at_most = f" of at most {number(top)}" if top else ""
     rate = f"{number(last['step_rate'] or 0.0)}{at_most} steps/s"
-    before = f", before{at_most.removeprefix(' of')} steps/s" if top else ""
+    before = f", at most {number(top)} steps/s" if top else ""
     words = {
         Seen.STEPS: rate,
         Seen.MOVED: f"{rate}, moving",
@@ -137,7 +138,7 @@ def silence(engine: EngineRow, row: BackendRow) -> str:
     quiet, proof = engine["quiet_seconds"], row["stuck_after_seconds"]
     if quiet < proof:
         return f"silent {quiet:.0f} s of {proof:g} s"
-    return f"silent {quiet:.0f} s, proven stuck at {proof:g} s"
+    return f"silent {quiet:.0f} s, stuck at {proof:g} s"
 
 
 def reason(why: str, state: State) -> str:

@@ -85,7 +85,7 @@ CAPTIONS: dict[str, tuple[list[tuple[Seen, float | None]], str]] = {
     "first": ([(Seen.FIRST, None)], "no rate yet"),
     "restarted": (
         [(Seen.STEPS, 60.0), (Seen.RESTARTED, None)],
-        "new process, before at most 60 steps/s",
+        "new process, at most 60 steps/s",
     ),
     "failed": ([(Seen.FAILED, None)], "no reading"),
 }
@@ -102,7 +102,7 @@ def test_a_caption_has_a_unit_to_each_number(
 def test_silence_is_shown_against_two_waits(found: list[BackendRow]) -> None:
     said = {row["backend"]: silence(row["engines"][0], row) for row in found if row["engines"]}
     assert said["soon-quiet"] == "silent 45 s of 180 s"
-    assert said["stuck"] == "silent 210 s, proven stuck at 180 s"
+    assert said["stuck"] == "silent 210 s, stuck at 180 s"
 
 
 def test_a_sentence_does_not_repeat_the_state_beside_it() -> None:

@@ -168,6 +168,41 @@ def test_one_can_look_for_a_backend_by_keyboard(browser: Browser, url: str) -> N
     assert "is meant by this" in browser.run("return document.querySelector('main').innerText")
 
 
+def test_a_backend_stays_the_target_and_in_its_place_among_many(browser: Browser) -> None:
+    memory, clock = scene()
+    steady = working([30, 60, 90])
+    for i in range(300):
+        remember(memory, *steady, backend=at(f"gpu-{i}"))
+    with served(memory, clock) as address:
+        browser.open(f"{address}#gpu-200", width=PHONE)
+        place = "return Math.round(document.querySelector(':target').getBoundingClientRect().top)"
+        before = browser.run(place)
+        assert 0 <= before <= 20
+        remember(memory, *steady, REFUSED, backend=at("gpu-3"), polled_at=1005.0)
+        clock.now = 1006.0
+        assert browser.comes_to("return document.querySelector('#gpu-3').dataset.state == 'down'")
+        assert abs(browser.run(place) - before) <= 2
+        shown = [item["id"] for item in browser.run(BACKENDS)]
+        assert shown == [row["backend"] for row in rows(memory.watched(), clock.now)]
+
+
+def test_a_backend_that_is_not_there_any_more_is_not_shown_any_more(
+    browser: Browser, live: tuple[str, Memory, Clock]
+) -> None:
+    address, memory, clock = live
+    # As much as the answer to a search that fewer and fewer backends fit.
+    browser.open(f"{address}?state=idle&state=quiet")
+    assert [item["id"] for item in browser.run(BACKENDS)] == ["quiet", "idle"]
+    remember(memory, REFUSED, backend=at("quiet", 90.0), polled_at=1005.0)
+    clock.now = 1006.0
+    assert browser.comes_to("return !document.querySelector('#quiet')")
+    assert "watching" not in browser.run("return document.querySelector('main').innerText")
+    assert [item["id"] for item in browser.run(BACKENDS)] == ["idle"]
+    remember(memory, REFUSED, backend=at("idle", 90.0), polled_at=1007.0)
+    assert browser.comes_to("return !document.querySelector('#idle')")
+    assert "is meant by this" in browser.run("return document.querySelector('main').innerText")
+
+
 def test_an_anchor_leads_to_its_backend(browser: Browser, url: str) -> None:
     browser.open(f"{url}#router", width=PHONE)
     assert browser.comes_to(
