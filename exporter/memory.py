@@ -57,8 +57,10 @@ class Memory:
         """Replace what is known of the snapshot's backend; the snapshot is one more look at it."""
         name = snapshot.backend.name
         with self._lock:
-            # Looks at a backend that was forgotten meanwhile are no part of this one.
-            before = self._rates[name] if name in self._snapshots else {}
+            last = self._snapshots.get(name)
+            # Another server by the same name, or the same that was forgotten: it begins anew.
+            known = last is not None and last.backend == snapshot.backend
+            before = self._rates[name] if known else {}
             self._rates[name] = rates_after(before, snapshot.history, snapshot.polled_at)
             self._snapshots[name] = snapshot
 

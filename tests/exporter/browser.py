@@ -87,6 +87,8 @@ class Browser:
             "Emulation.setDeviceMetricsOverride",
             width=width,
             height=800,
+            screenWidth=width,
+            screenHeight=800,
             deviceScaleFactor=2 if phone else 1,
             mobile=phone,
         )

@@ -8,6 +8,7 @@ import pytest
 
 from exporter.memory import Memory
 from exporter.view import BackendRow, rows
+from fleet.backend import Kind
 from fleet.fetch import Failure, Trouble
 from tests.exporter.browser import Browser, served
 from tests.exporter.fleets import Clock, remember
@@ -54,12 +55,12 @@ def screen(request: pytest.FixtureRequest, browser: Browser, url: str) -> Browse
 
 
 def test_it_is_as_wide_as_the_screen_and_large_enough_to_read(screen: Browser) -> None:
+    # A phone zooms out of a page that is too wide: innerWidth is the screen's only if it is not.
+    assert screen.run("return innerWidth == screen.width")
     assert screen.run("return document.scrollingElement.scrollWidth <= innerWidth")
     # A box may be cut off without the page being wider.
-    assert (
-        screen.run(EVERY_TEXT + "return texts.filter(t => t.right > innerWidth || t.left < 0)")
-        == []
-    )
+    cut_off = "return texts.filter(t => t.right > screen.width || t.left < 0)"
+    assert screen.run(EVERY_TEXT + cut_off) == []
     assert screen.run(EVERY_TEXT + "return texts.filter(t => t.size < 14)") == []
 
 
@@ -190,16 +191,18 @@ def test_a_backend_that_is_not_there_any_more_is_not_shown_any_more(
     browser: Browser, live: tuple[str, Memory, Clock]
 ) -> None:
     address, memory, clock = live
-    # As much as the answer to a search that fewer and fewer backends fit.
-    browser.open(f"{address}?state=idle&state=quiet")
-    assert [item["id"] for item in browser.run(BACKENDS)] == ["quiet", "idle"]
+    # As much as an answer that fewer and fewer backends fit.
+    browser.open(f"{address}?state=idle&state=quiet&state=proxy")
+    assert [item["id"] for item in browser.run(BACKENDS)] == ["quiet", "idle", "router"]
     remember(memory, REFUSED, backend=at("quiet", 90.0), polled_at=1005.0)
+    remember(memory, REFUSED, backend=at("idle", 90.0), polled_at=1005.0)
     clock.now = 1006.0
     assert browser.comes_to("return !document.querySelector('#quiet')")
     assert "watching" not in browser.run("return document.querySelector('main').innerText")
-    assert [item["id"] for item in browser.run(BACKENDS)] == ["idle"]
-    remember(memory, REFUSED, backend=at("idle", 90.0), polled_at=1007.0)
-    assert browser.comes_to("return !document.querySelector('#idle')")
+    assert [item["id"] for item in browser.run(BACKENDS)] == ["router"]
+    router = at("router", 90.0, Kind.PROXY)
+    remember(memory, REFUSED, backend=router, polled_at=1007.0)
+    assert browser.comes_to("return !document.querySelector('#router')")
     assert "is meant by this" in browser.run("return document.querySelector('main').innerText")
 
 

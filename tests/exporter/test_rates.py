@@ -1,6 +1,7 @@
 """What is remembered of the looks at an engine."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -100,6 +101,13 @@ def test_backends_are_remembered_apart() -> None:
         "gpu-a": 4,
         "gpu-b": 2,
     }
+
+
+def test_another_server_by_the_same_name_begins_anew() -> None:
+    memory = Memory()
+    remember(memory, *STEADY, backend=BACKEND)
+    remember(memory, STEADY[0], backend=replace(BACKEND, url="http://127.0.0.1:9000"))
+    assert [look.seen for look in memory.watched()[0].rates["0"]] == [Seen.FIRST]
 
 
 @pytest.mark.parametrize("failures", [1, 80], ids=["once", "for longer than is remembered"])
