@@ -40,7 +40,7 @@ def test_a_choice_of_states_keeps_what_is_looked_for(found: list[BackendRow]) ->
 
 
 def test_the_summary_counts_who_wants_a_person(found: list[BackendRow]) -> None:
-    assert board(found).summary == f"8 of {len(found)} want a person"
+    assert board(found).summary == f"9 of {len(found)} want a person"
     memory = Memory()
     remember(memory, *working([1]), backend=backend_at("http://127.0.0.1:1"))
     fine = rows(memory.watched(), 1000.0)

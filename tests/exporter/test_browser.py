@@ -95,6 +95,14 @@ def test_a_browser_has_nothing_to_complain_of_and_asks_nobody_else(screen: Brows
     assert {address.hostname for address in asked if address.scheme != "data"} == {"127.0.0.1"}
 
 
+def test_what_is_old_is_said_to_be_old(browser: Browser, url: str) -> None:
+    browser.open(url)
+    assert next(item["id"] for item in browser.run(BACKENDS)) == "abandoned"
+    assert browser.run("return document.querySelector('#abandoned .stale').innerText") == (
+        "Not looked at for 5 min: what stands here is old."
+    )
+
+
 def test_what_a_server_says_is_text(browser: Browser, url: str) -> None:
     browser.open(url)
     assert browser.run("return document.querySelector('#hostile .why').innerText") == (
@@ -127,9 +135,9 @@ def test_a_change_appears_without_a_hand_and_nothing_else_moves(
     clock.now = 1006.0
     assert browser.comes_to("return document.querySelector('#busy').dataset.state == 'down'")
     assert browser.run("return document.querySelector('#new .why').innerText") == "<i>cut</i>"
-    assert browser.run("return document.title").startswith("10 of 18 want a person")
+    assert browser.run("return document.title").startswith("11 of 19 want a person")
     assert browser.run("return document.querySelector('#_summary').innerText") == (
-        "10 of 18 want a person"
+        "11 of 19 want a person"
     )
     after = browser.run("return [document.querySelector('#router').getBoundingClientRect().top]")
     assert after == pytest.approx(before, abs=2.0)
