@@ -14,7 +14,7 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	@$(BIN)/python -m demo $(if $(KEEP),--keep)
 
-test: $(READY) parts
+test: $(READY) parts browser
 	$(BIN)/python -m pytest --ignore=tests/real
 
 check: $(READY) parts
@@ -29,9 +29,12 @@ check: $(READY) parts
 test-vllm: $(READY) parts
 	$(BIN)/python -m pytest -s tests/real
 
-.PHONY: parts
+.PHONY: parts browser
 parts: $(READY)
 	@$(BIN)/python -m demo.parts
+
+browser: $(READY)
+	@$(BIN)/python -m demo.parts browser
 
 $(READY): requirements-dev.lock pyproject.toml
 	@./tools/environment $(PYTHON) $(VENV) requirements-dev.lock

@@ -1,19 +1,30 @@
-"""Prometheus and Alertmanager: found on PATH, or installed from the distribution's packages."""
+"""Programs that are not ours: found on PATH, or installed from the distribution's packages.
+
+python -m demo.parts            Prometheus and Alertmanager, for the demo and the path tests
+python -m demo.parts browser    Chromium and its driver, for the tests of the page for people
+"""
 
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-PACKAGES = {"prometheus": "prometheus", "alertmanager": "prometheus-alertmanager"}
 # Debian renames Alertmanager's program.
-PROGRAMS = {
+PROGRAMS: Mapping[str, Sequence[str]] = {
     "prometheus": ("prometheus",),
     "promtool": ("promtool",),
     "alertmanager": ("alertmanager", "prometheus-alertmanager"),
     "amtool": ("amtool",),
 }
+PACKAGES = ("prometheus", "prometheus-alertmanager")
+# Others than Debian name it otherwise.
+BROWSER_PROGRAMS: Mapping[str, Sequence[str]] = {
+    "chromium": ("chromium", "chromium-browser", "google-chrome"),
+    "chromedriver": ("chromedriver",),
+}
+BROWSER_PACKAGES = ("chromium", "chromium-driver")
 INSTALL_SECONDS = 600
 
 
@@ -31,37 +42,54 @@ class Parts:
     amtool: str
 
 
+@dataclass(frozen=True)
+class Browser:
+    """A browser's path and that of the program that drives it."""
+
+    chromium: str
+    chromedriver: str
+
+
 def find() -> Parts:
     """The four programs; where some are missing, Debian's or Ubuntu's packages are installed.
 
     Raises PartMissingError where that cannot be done.
     """
-    if _missing():
-        _install()
-    missing = _missing()
+    return Parts(**_found(PROGRAMS, PACKAGES))
+
+
+def browser() -> Browser:
+    """Chromium and its driver, likewise. Raises PartMissingError where that cannot be done."""
+    return Browser(**_found(BROWSER_PROGRAMS, BROWSER_PACKAGES))
+
+
+def _found(programs: Mapping[str, Sequence[str]], packages: Sequence[str]) -> dict[str, str]:
+    if _missing(programs):
+        _install(packages)
+    missing = _missing(programs)
     if missing:
         raise PartMissingError(f"not on PATH: {', '.join(missing)}")
-    return Parts(**{name: _path(name) or "" for name in PROGRAMS})
+    return {name: _path(spellings) or "" for name, spellings in programs.items()}
 
 
-def _path(name: str) -> str | None:
-    return next(filter(None, map(shutil.which, PROGRAMS[name])), None)
+def _path(spellings: Sequence[str]) -> str | None:
+    return next(filter(None, map(shutil.which, spellings)), None)
 
 
-def _missing() -> list[str]:
-    return [name for name in PROGRAMS if _path(name) is None]
+def _missing(programs: Mapping[str, Sequence[str]]) -> list[str]:
+    return [name for name, spellings in programs.items() if _path(spellings) is None]
 
 
-def _install() -> None:
-    command = ["apt-get", "install", "-y", "--no-install-recommends", *PACKAGES.values()]
+def _install(packages: Sequence[str]) -> None:
+    command = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
     if shutil.which("apt-get") is None:
         raise PartMissingError(
-            "install Prometheus (with promtool) and Alertmanager (with amtool) and put them on PATH"
+            f"install what Debian packages as {' and '.join(packages)}, and put it on PATH"
         )
     sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
     if sudo and (shutil.which("sudo") is None or _run([*sudo, "true"]) != 0):
         raise PartMissingError(f"run as root: {' '.join(command)}")
-    print(f"installing {' and '.join(PACKAGES.values())} from the distribution's packages …")
+    print(f"installing {' and '.join(packages)} from the distribution's packages …")
     _run([*sudo, "apt-get", "update"])
     if _run([*sudo, "env", "DEBIAN_FRONTEND=noninteractive", *command]) != 0:
         raise PartMissingError(f"this failed: {' '.join([*sudo, *command])}")
@@ -75,6 +103,6 @@ def _run(command: list[str]) -> int:
 
 if __name__ == "__main__":
     try:
-        find()
+        browser() if sys.argv[1:] == ["browser"] else find()
     except PartMissingError as error:
         sys.exit(str(error))

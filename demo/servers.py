@@ -77,5 +77,5 @@ def short_requests(state: dict[str, Any]) -> int:
         seen["count"]
         for seen in state["requests"]
         if seen["user_agent"].startswith("vllm-lifeguard")
-        and seen["path"] not in ("/metrics", "/metrics/", "/health", "/v1/models")
+        and seen["path"] not in ("/metrics", "/metrics/", "/health", "/is_paused", "/v1/models")
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from exporter.memory import Snapshot
+from exporter.rates import step_rate
 from exporter.standing import Standing
 from fleet import __version__
 from fleet.answer import Result
@@ -113,12 +114,6 @@ def _answer_seconds(snapshot: Snapshot) -> float | None:
     return max(answers, default=None)
 
 
-def _step_rate(engine: EngineHistory) -> float | None:
-    if engine.progress is None or engine.over <= 0:
-        return None
-    return max(0.0, engine.progress.steps) / engine.over
-
-
 BACKEND = ("backend",)
 ENGINE = ("backend", "engine")
 FAMILIES: tuple[Family[Scrape], ...] = (
@@ -204,7 +199,7 @@ FAMILIES: tuple[Family[Scrape], ...] = (
         GAUGE,
         "Steps per second that gave an output token, between the last two readings.",
         ENGINE,
-        _engine(_step_rate),
+        _engine(step_rate),
     ),
     Family(
         "vllm_engine_steps_total",

@@ -2,15 +2,17 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from flask import Flask, Response, jsonify, render_template, request
+from flask import Flask, Response, jsonify, request
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from exporter.memory import Memory, Snapshot
+from exporter import people
+from exporter.board import Board
+from exporter.memory import Memory
 from exporter.operation import add_operation
 from exporter.standing import Standing
+from exporter.view import Query, QueryError, query, rows
 
 
 def create_app(
@@ -26,6 +28,7 @@ def create_app(
     ``reload`` reads fleet.yml again and gives what is wrong with it; it may raise ReloadBusyError.
     """
     app = Flask(__name__)
+    people.prepare(app)
     add_operation(app, memory, standing, reload)
 
     @app.get("/metrics")
@@ -35,41 +38,28 @@ def create_app(
 
     @app.get("/api/backends")
     def backends() -> Response:
-        now = monotonic()
-        return jsonify([_as_json(snapshot, now) for snapshot in memory.snapshots()])
+        wanted = _query()
+        found = rows(memory.watched(), monotonic())
+        return jsonify([row for row in found if wanted.wants(row)])
 
     @app.get("/")
-    def index() -> str:
-        now = monotonic()
-        rows = [_as_json(snapshot, now) for snapshot in memory.snapshots()]
-        return render_template("index.html", backends=rows, configured=len(standing().backends))
+    def index() -> Response:
+        configured = len(standing().backends)
+        board = Board(rows(memory.watched(), monotonic()), _query(), configured)
+        return people.page(board, time.time())
+
+    @app.errorhandler(QueryError)
+    def not_a_query(error: QueryError) -> Response:
+        return Response(f"{error}\n", 400, content_type="text/plain; charset=utf-8")
+
+    @app.after_request
+    def as_it_is_said(response: Response) -> Response:
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        return response
 
     return app
 
 
-def _as_json(snapshot: Snapshot, now: float) -> dict[str, Any]:
-    """One backend as /api/backends shows it; ages in seconds, ``since`` in Unix seconds."""
-    history = snapshot.history
-    engines = [
-        {
-            "engine": name,
-            "state": verdict.state,
-            "why": verdict.why,
-            "quiet_seconds": round(history.engines[name].quiet.seconds, 1),
-            "requests_running": history.engines[name].reading.running,
-            "requests_waiting": history.engines[name].reading.waiting,
-        }
-        for name, verdict in snapshot.judgement.engines.items()
-    ]
-    return {
-        "backend": snapshot.backend.name,
-        "url": snapshot.backend.url,
-        "state": snapshot.judgement.backend.state,
-        "why": snapshot.judgement.backend.why,
-        "since": round(snapshot.since_wall, 3),
-        "state_age_seconds": round(now - snapshot.since, 1),
-        "read_age_seconds": round(now - snapshot.polled_at, 1),
-        "wait_seconds": snapshot.backend.wait,
-        "restarts": history.restarts,
-        "engines": engines,
-    }
+def _query() -> Query:
+    """What the parameters ask for. Raises QueryError."""
+    return query(request.args.getlist("state"), request.args.get("q", ""))

@@ -39,8 +39,8 @@ class Dns:
 class Source:
     """One of ``discovery``: where to look, how often, and what holds for the backends found.
 
-    ``name`` is the value of the label ``source``. ``refresh``, ``wait``, ``load_time`` and ``warm_up`` are in
-    seconds.
+    ``name`` is the value of the label ``source``. ``refresh``, ``wait``, ``load_time`` and
+    ``warm_up`` are in seconds.
     """
 
     name: str

@@ -12,6 +12,7 @@ import json
 import socket
 import ssl
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -78,6 +79,7 @@ class Fetcher:
         """``program`` is named in the User-Agent, so that a server's log tells who asked."""
         self._backend = backend
         self._connection = connection(backend.url)
+        weakref.finalize(self, self._connection.close)
         self._headers = {
             "User-Agent": f"vllm-lifeguard/{__version__} ({program})",
             "Accept": "*/*",

@@ -36,8 +36,8 @@ WORST_FIRST = (
     State.QUIET,
     State.RESTARTED,
     State.STARTING,
-    State.BUSY,
     State.PAUSED,
+    State.BUSY,
     State.SLEEPING,
     State.IDLE,
 )

@@ -47,7 +47,13 @@ def test_the_wheel_holds_the_programs_and_nothing_else(wheel: Path) -> None:
         "exporter",
         "remediator",
     }
-    assert "exporter/templates/index.html" in names
+    templates = {
+        str(file.relative_to(ROOT))
+        for program in ("exporter", "remediator")
+        for file in (ROOT / program / "templates").iterdir()
+    }
+    assert "exporter/templates/script.js.html" in templates
+    assert templates <= set(names)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

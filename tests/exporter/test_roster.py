@@ -85,7 +85,7 @@ def flood(connection: Connection) -> None:
     [(hang, State.UNRESPONSIVE), (drip, State.UNRESPONSIVE), (flood, State.UNKNOWN)],
     ids=["hangs", "drips", "floods"],
 )
-def test_a_bad_server_holds_up_no_other(
+def test_a_bad_server_holds_up_no_other(  # noqa: PLR0913, PLR0917 -- two servers and two watchers
     bad: Handler, state: State, memory: Memory, roster: Roster, vllm: Vllm, url: str
 ) -> None:
     settings = ExporterSettings(interval=0.4, timeout=0.4, answer_every=None)

@@ -607,6 +607,7 @@ def test_sources_are_read_in_full_and_have_the_documented_defaults() -> None:
             kind=Kind.VLLM,
             wait=120.0,
             load_time=3600.0,
+            warm_up=180.0,
         ),
         Source(
             name="v6",
@@ -616,6 +617,7 @@ def test_sources_are_read_in_full_and_have_the_documented_defaults() -> None:
             kind=Kind.PROXY,
             wait=180.0,
             load_time=3600.0,
+            warm_up=180.0,
             api_key_file=Path("/etc/lifeguard/keys/a"),
         ),
         Source(
@@ -626,6 +628,7 @@ def test_sources_are_read_in_full_and_have_the_documented_defaults() -> None:
             kind=Kind.VLLM,
             wait=120.0,
             load_time=3600.0,
+            warm_up=180.0,
         ),
     )
 

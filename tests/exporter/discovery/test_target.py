@@ -22,6 +22,7 @@ SOURCE = Source(
     kind=Kind.VLLM,
     wait=60.0,
     load_time=600.0,
+    warm_up=180.0,
     api_key_file=Path("/key"),
 )
 OTHER = replace(SOURCE, name="dns")
@@ -59,6 +60,7 @@ def test_the_source_says_what_the_target_does_not() -> None:
         kind=Kind.VLLM,
         wait=60.0,
         load_time=600.0,
+        warm_up=180.0,
         api_key_file=Path("/key"),
     )
     own = Target("gpu-a", name="a", scheme="https", kind=Kind.PROXY, wait=90.0)
@@ -68,6 +70,7 @@ def test_the_source_says_what_the_target_does_not() -> None:
         kind=Kind.PROXY,
         wait=90.0,
         load_time=600.0,
+        warm_up=180.0,
         api_key_file=Path("/key"),
     )
 
