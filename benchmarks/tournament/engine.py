@@ -1,0 +1,365 @@
+"""An engine by whole steps, that leaps over steps which are all alike.
+
+It follows the same rules as ``demo.vllm.engine`` (first come first served, chunked prefill, blocks,
+preemption of the youngest, gauges written at the end of a step) without token ids, and goes through
+an hour of decoding in a few leaps: ten thousand server-hours take minutes. Prompts are all taken to
+be different, so nothing is found in a prefix cache. A test compares it with ``demo.vllm``.
+"""
+
+import heapq
+import math
+from collections import deque
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import NamedTuple
+
+from benchmarks.tournament.job import Job, Pace
+from fleet.reading import EngineReading
+
+
+@dataclass(slots=True)
+class Published:
+    """What the engine has written about itself; ``stepped``: whether it ever has."""
+
+    stepped: bool = False
+    running: int = 0
+    waiting: int = 0
+    deferred: int = 0
+    kv_usage: float = 0.0
+    steps: int = 0
+    step_tokens: int = 0
+    generated: int = 0
+    prompt: int = 0
+    finished: int = 0
+    preemptions: int = 0
+    queries: int = 0
+
+
+class _Step(NamedTuple):
+    work: list[tuple[Job, int]]
+    ends: float
+    preempted: int
+    queried: int
+
+
+class _HangUp(NamedTuple):
+    job: Job
+
+
+class Engine:
+    """Scheduler, clock and page values of one engine. Times are seconds and never go backwards.
+
+    ``keeps_gauges``: as releases before 0.2x, the gauges keep their last values when the clients of
+    all requests have hung up, until the next step. ``before``: the page of a predecessor that a new
+    process shows until its first step, whose counters it goes on with.
+    """
+
+    def __init__(
+        self,
+        pace: Pace,
+        *,
+        ready_at: float = 0.0,
+        keeps_gauges: bool = False,
+        before: Published | None = None,
+    ) -> None:
+        self.pace = pace
+        self.awake = True
+        self.running: list[Job] = []
+        self.waiting: deque[Job] = deque()
+        self.deferred: dict[str, Job] = {}
+        self.published = replace(before) if before else Published()
+        self._keeps_gauges = keeps_gauges
+        self._inbox: list[tuple[float, int, Job | _HangUp]] = []
+        self._order = count()
+        self._step: _Step | None = None
+        self._ready_at = ready_at
+        self._frozen_at: float | None = None
+        self._extra = 0.0
+        self._held = 0
+        self._usable = pace.num_gpu_blocks - 1
+
+    @property
+    def busy(self) -> bool:
+        """Whether it really has anything running or waiting, whatever the page says."""
+        return bool(self.running or self.waiting or self.deferred)
+
+    @property
+    def at_work(self) -> int:
+        """How many requests it really has running or waiting."""
+        return len(self.running) + len(self.waiting) + len(self.deferred)
+
+    def submit(self, job: Job, at: float) -> None:
+        """A request arrives; no step has seen it yet."""
+        heapq.heappush(self._inbox, (at, next(self._order), job))
+
+    def abort(self, job: Job, at: float) -> None:
+        """Nobody waits for this request any more."""
+        heapq.heappush(self._inbox, (at, next(self._order), _HangUp(job)))
+
+    def freeze(self, now: float) -> None:
+        """Stop in the middle of whatever is going on, until thawed."""
+        self.advance(now)
+        self._frozen_at = now if self._frozen_at is None else self._frozen_at
+
+    def thaw(self, now: float) -> None:
+        """Go on where it stood."""
+        if self._frozen_at is None:
+            return
+        self._later(now - self._frozen_at, now)
+        self._frozen_at = None
+
+    def pause(self, seconds: float, now: float) -> None:
+        """Stand still for some seconds, as for a garbage collection."""
+        self.advance(now)
+        self._later(seconds, now + seconds)
+
+    def compile(self, seconds: float) -> None:
+        """Make the next step that begins take longer by this much: one long step."""
+        self._extra = max(self._extra, seconds)
+
+    def deadlock(self, now: float, *, patient: bool) -> None:
+        """Put everything that runs back into the queue and never admit anything again.
+
+        ``patient``: none of the clients that are waiting gives up.
+        """
+        self.advance(now)
+        if patient:
+            self._inbox = [each for each in self._inbox if isinstance(each[2], Job)]
+            heapq.heapify(self._inbox)
+        self.waiting.extendleft(reversed(self.running))
+        for job in self.running:
+            self._release(job)
+        self.running = []
+        self._step = None
+        self._ready_at = now
+        self._usable = 0
+        self._write_gauges()
+
+    def advance(self, now: float) -> None:
+        """Carry out everything that happens up to ``now``."""
+        while self._frozen_at is None:
+            if self._step is None:
+                if not self._begin(now):
+                    return
+            elif self._step.ends <= now:
+                self._end(self._step)
+            else:
+                return
+
+    def reading(self, *, gauges_absent: bool, reasons: bool) -> EngineReading:
+        """The page's values; ``gauges_absent`` until the first step, as in multiprocess mode."""
+        page = self.published
+        counters = {
+            "steps": float(page.steps),
+            "step_tokens": float(page.step_tokens),
+            "generation_tokens": float(page.generated),
+            "prompt_tokens": float(page.prompt),
+            "finished": float(page.finished),
+            "preemptions": float(page.preemptions),
+            "prefix_queries": float(page.queries),
+            "prefix_hits": 0.0,
+        }
+        if gauges_absent and not page.stepped:
+            return EngineReading(**counters, awake=self.awake)
+        return EngineReading(
+            running=float(page.running),
+            waiting=float(page.waiting + page.deferred),
+            waiting_capacity=float(page.waiting) if reasons else None,
+            waiting_deferred=float(page.deferred) if reasons else None,
+            kv_usage=page.kv_usage,
+            awake=self.awake,
+            **counters,
+        )
+
+    def _later(self, seconds: float, not_before: float) -> None:
+        self._ready_at = max(self._ready_at, not_before)
+        if self._step is not None:
+            self._step = self._step._replace(ends=self._step.ends + seconds)
+
+    def _begin(self, now: float) -> bool:
+        """Begin the next step, or leap over some; False if nothing begins by ``now``."""
+        while self._inbox and _is_void(self._inbox[0][2]):
+            heapq.heappop(self._inbox)
+        start = self._ready_at
+        if not self.running and not (self.waiting and self._usable):
+            if not self._inbox:
+                return False
+            start = max(start, self._inbox[0][0])
+        if start > now:
+            return False
+        self._ready_at = start
+        requests_came = self._take_in(start)
+        if self._leap(start, now):
+            return True
+        step = self._plan(start)
+        if step.work:
+            self._extra = 0.0
+            self._step = step
+            return True
+        if requests_came or not self._keeps_gauges:
+            self._write_gauges()
+        # A queue that cannot be admitted is looked at again when something arrives.
+        return bool(self._inbox) and self._inbox[0][0] <= now
+
+    def _take_in(self, now: float) -> bool:
+        """Take in what has arrived; whether a request was among it."""
+        requests_came = False
+        while self._inbox and self._inbox[0][0] <= now:
+            at, _, message = heapq.heappop(self._inbox)
+            if isinstance(message, _HangUp):
+                self._drop(message.job)
+                continue
+            requests_came = True
+            if not message.deferred:
+                self.waiting.append(message)
+            elif message.id in self.deferred:
+                del self.deferred[message.id]
+                message.deferred = 0.0
+                self.waiting.append(message)
+            else:
+                self.deferred[message.id] = message
+                self.submit(message, at + message.deferred)
+        return requests_came
+
+    def _drop(self, job: Job) -> None:
+        if job in self.running:
+            self.running.remove(job)
+            self._release(job)
+        elif job in self.waiting:
+            self.waiting.remove(job)
+        elif self.deferred.pop(job.id, None):
+            self._inbox = [each for each in self._inbox if each[2] is not job]
+            heapq.heapify(self._inbox)
+
+    def _leap(self, start: float, now: float) -> bool:
+        """Take as many steps at once as only decode, end by ``now`` and change nobody's place."""
+        if not self.running or self._extra or self._admissible():
+            return False
+        lasts = 1 / self.pace.steps_per_second
+        steps = int((now - start) / lasts)
+        if self._inbox:
+            steps = min(steps, math.ceil((self._inbox[0][0] - start) / lasts))
+        for job in self.running:
+            if job.outstanding != 1 or not job.generated:
+                return False
+            steps = min(steps, job.target - job.generated - 1)
+        if steps < 2:  # noqa: PLR2004 -- one step alone is no leap
+            return False
+        size = self.pace.block_size
+        held = sum(-(-(job.computed + steps) // size) for job in self.running)
+        if held > self._usable:
+            return False
+        for job in self.running:
+            job.computed += steps
+            job.generated += steps
+            job.blocks = -(-job.computed // size)
+        self._held = held
+        self._ready_at = start + steps * lasts
+        tokens = steps * len(self.running)
+        page = self.published
+        page.steps += steps
+        page.step_tokens += tokens
+        page.generated += tokens
+        self._write_gauges()
+        return True
+
+    def _admissible(self) -> bool:
+        if not self.waiting or len(self.running) >= self.pace.max_num_seqs:
+            return False
+        tokens = min(self.waiting[0].outstanding, self.pace.max_num_batched_tokens)
+        return self._held + -(-tokens // self.pace.block_size) <= self._usable
+
+    def _plan(self, start: float) -> _Step:
+        left = self.pace.max_num_batched_tokens
+        work: dict[Job, int] = {}
+        preempted = queried = 0
+        for job in list(self.running):
+            tokens = min(job.outstanding, left)
+            if job not in self.running or not tokens:
+                continue
+            preempted += self._make_room(job, tokens, work)
+            if job in self.running:
+                work[job] = tokens
+                left -= tokens
+        while not preempted and left and self.waiting:
+            job = self.waiting[0]
+            tokens = min(job.outstanding, left)
+            full = len(self.running) >= self.pace.max_num_seqs
+            if full or not self._grow(job, tokens):
+                break
+            self.running.append(self.waiting.popleft())
+            work[job] = tokens
+            left -= tokens
+            if not job.scheduled:
+                job.scheduled = True
+                queried += job.prompt
+        prefill = sum(tokens for job, tokens in work.items() if _prefilling(job))
+        lasts = 1 / self.pace.steps_per_second + self._extra
+        lasts += prefill / self.pace.prefill_tokens_per_second
+        return _Step(list(work.items()), start + lasts, preempted, queried)
+
+    def _make_room(self, job: Job, tokens: int, work: dict[Job, int]) -> int:
+        preempted = 0
+        while job in self.running and not self._grow(job, tokens):
+            victim = self.running.pop()
+            work.pop(victim, None)
+            self._release(victim)
+            self.waiting.appendleft(victim)
+            preempted += 1
+        return preempted
+
+    def _grow(self, job: Job, tokens: int) -> bool:
+        needed = -(-(job.computed + tokens) // self.pace.block_size)
+        if self._held + needed - job.blocks > self._usable:
+            return False
+        self._held += needed - job.blocks
+        job.blocks = needed
+        return True
+
+    def _release(self, job: Job) -> None:
+        self._held -= job.blocks
+        job.blocks = 0
+        job.computed = 0
+
+    def _end(self, step: _Step) -> None:
+        self._step = None
+        self._ready_at = step.ends
+        page = self.published
+        page.preemptions += step.preempted
+        page.queries += step.queried
+        prompt = out = 0
+        for job, tokens in step.work:
+            job.computed += tokens
+            if job.outstanding:
+                continue
+            prompt += 0 if job.generated else job.prompt
+            job.generated += 1
+            out += 1
+            if job.generated >= job.target:
+                page.finished += 1
+                job.done_at = step.ends
+                self.running.remove(job)
+                self._release(job)
+        if out:
+            page.steps += 1
+            page.step_tokens += prompt + out
+            page.generated += out
+            page.prompt += prompt
+        self._write_gauges()
+
+    def _write_gauges(self) -> None:
+        page = self.published
+        page.stepped = True
+        page.running = len(self.running)
+        page.waiting = len(self.waiting)
+        page.deferred = len(self.deferred)
+        page.kv_usage = self._held / (self.pace.num_gpu_blocks - 1)
+
+
+def _prefilling(job: Job) -> bool:
+    return job.outstanding > 1 or job.computed < job.prompt
+
+
+def _is_void(message: Job | _HangUp) -> bool:
+    """Whether it is the hanging up of a client whose request is done."""
+    return isinstance(message, _HangUp) and message.job.done_at is not None
