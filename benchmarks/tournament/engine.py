@@ -11,7 +11,7 @@ import math
 from collections import deque
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks.tournament.job import Job, Pace
 from fleet.reading import EngineReading
@@ -76,6 +76,10 @@ class Engine:
         self._frozen_at: float | None = None
         self._extra = 0.0
         self._held = 0
+        # How often it has written, and the reading of what was written last.
+        self._written = 0
+        self._shown = (-1, True)
+        self._reading = EngineReading()
         self._usable = pace.num_gpu_blocks - 1
 
     @property
@@ -149,7 +153,15 @@ class Engine:
     def reading(self, *, gauges_absent: bool, reasons: bool) -> EngineReading:
         """The page's values; ``gauges_absent`` until the first step, as in multiprocess mode."""
         page = self.published
-        counters = {
+        shown = (self._written, self.awake)
+        if shown == self._shown:
+            return self._reading
+        self._shown = shown
+        self._reading = self._read(page, gauges_absent=gauges_absent, reasons=reasons)
+        return self._reading
+
+    def _read(self, page: Published, *, gauges_absent: bool, reasons: bool) -> EngineReading:
+        counters: dict[str, Any] = {
             "steps": float(page.steps),
             "step_tokens": float(page.step_tokens),
             "generation_tokens": float(page.generated),
@@ -348,6 +360,7 @@ class Engine:
         self._write_gauges()
 
     def _write_gauges(self) -> None:
+        self._written += 1
         page = self.published
         page.stepped = True
         page.running = len(self.running)

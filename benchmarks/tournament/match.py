@@ -26,8 +26,11 @@ class Refereed(Seen, Protocol):
     sent_to_hung: int
     over: bool
 
-    def catch_up(self, now: float) -> None: ...
-    def restart(self, now: float) -> None: ...
+    def catch_up(self, now: float) -> None:
+        """Let everything happen that is due by ``now``."""
+
+    def restart(self, now: float) -> None:
+        """Stop the process and start another."""
 
 
 def server_of(spec: Spec) -> Refereed:

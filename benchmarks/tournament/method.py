@@ -1,4 +1,4 @@
-"""What every method is: something that looks at a server now and then and may call for a restart."""
+"""What every method is: it looks at a server now and then and may call for a restart."""
 
 from typing import Protocol
 
@@ -17,7 +17,8 @@ class Method(Protocol):
     due: float
 
     @property
-    def firing(self) -> bool: ...
+    def firing(self) -> bool:
+        """Whether that alert fires now."""
 
     def look(self, server: Seen, now: float) -> bool:
         """Look at the server at ``now``; True calls for a restart."""

@@ -2,8 +2,9 @@
 
 A recording that shows a healthy server goes round and round: in each round the counters go on from
 where they were by what they rose in one, and one more step is counted. One that shows a hang is
-played once and its last page stays. What became of requests is not recorded and is taken to be what
-the recording says of the engine: none is answered by a frozen one, nor, in time, behind a full queue.
+played once and its last page stays. What became of requests is not recorded and is taken to be
+what the recording says of the engine: none is answered by a frozen one, nor, in time, behind a full
+queue.
 """
 
 import json

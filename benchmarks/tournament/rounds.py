@@ -49,7 +49,7 @@ class Size:
 
 
 SIZES = {
-    "small": Size(servers=13, season=16.0, simulated=0.25, recorded=0.75),
+    "small": Size(servers=13, season=16.0, simulated=0.4, recorded=0.75),
     "full": Size(servers=442, season=24.0, simulated=1.5, recorded=2.0),
 }
 

@@ -28,20 +28,43 @@ class AnyEngine(Protocol):
     awake: bool
 
     @property
-    def busy(self) -> bool: ...
+    def published(self) -> Published:
+        """What a successor goes on with where pages are carried over."""
+
     @property
-    def at_work(self) -> int: ...
+    def busy(self) -> bool:
+        """Whether it really has anything running or waiting, whatever the page says."""
+
     @property
-    def published(self) -> Published: ...
-    def submit(self, job: Job, at: float) -> None: ...
-    def abort(self, job: Job, at: float) -> None: ...
-    def freeze(self, now: float) -> None: ...
-    def thaw(self, now: float) -> None: ...
-    def pause(self, seconds: float, now: float) -> None: ...
-    def compile(self, seconds: float) -> None: ...
-    def deadlock(self, now: float, *, patient: bool) -> None: ...
-    def advance(self, now: float) -> None: ...
-    def reading(self, *, gauges_absent: bool, reasons: bool) -> EngineReading: ...
+    def at_work(self) -> int:
+        """How many requests it really has running or waiting."""
+
+    def submit(self, job: Job, at: float) -> None:
+        """A request arrives."""
+
+    def abort(self, job: Job, at: float) -> None:
+        """Nobody waits for this request any more."""
+
+    def freeze(self, now: float) -> None:
+        """Stop until thawed."""
+
+    def thaw(self, now: float) -> None:
+        """Go on where it stood."""
+
+    def pause(self, seconds: float, now: float) -> None:
+        """Stand still for some seconds."""
+
+    def compile(self, seconds: float) -> None:
+        """Make the next step that begins take longer by this much."""
+
+    def deadlock(self, now: float, *, patient: bool) -> None:
+        """Never admit anything again."""
+
+    def advance(self, now: float) -> None:
+        """Carry out everything that happens up to ``now``."""
+
+    def reading(self, *, gauges_absent: bool, reasons: bool) -> EngineReading:
+        """The page's values."""
 
 
 @dataclass(frozen=True)
@@ -183,13 +206,20 @@ class Server:
                 self._hang(event, at) if whole else self._again(event, at + SLOW_RETRY)
             case Happening.FREEZE:
                 self._freeze(event, at)
+            case Happening.WAKE | Happening.RESUME:
+                if self.hang is None:
+                    self._go_on(at)
+            case _:
+                self._befall(event, at, whole=whole)
+
+    def _befall(self, event: Event, at: float, *, whole: bool) -> None:
+        """What passes; ``whole``: it serves, and nothing else has befallen it."""
+        match event.what:
             case Happening.COMPILE:
                 for engine in self.engines:
                     engine.compile(event.seconds)
             case Happening.API_GC:
                 self._muted_until = max(self._muted_until, at + event.seconds)
-            case Happening.WAKE | Happening.RESUME if self.hang is None:
-                self._go_on(at)
             case Happening.ENGINE_GC if whole:
                 for engine in self.engines:
                     engine.pause(event.seconds, at)

@@ -5,6 +5,7 @@ Every workload is healthy by itself. What makes one hang is added in the same wa
 
 import random
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from benchmarks.tournament.event import Event, HangKind, Happening, On, Spec
 from benchmarks.tournament.job import Pace
@@ -20,7 +21,9 @@ Making = Callable[[Random, float], Spec]
 
 def chat(rng: Random, hours: float) -> Spec:
     """People talk by day, in bursts, and hang up when it takes too long; nights are idle."""
-    return _spec(rng, hours, "chat, bursts and idle nights", [*_talk(rng, hours, rng.uniform(1, 6))])
+    return _spec(
+        rng, hours, "chat, bursts and idle nights", [*_talk(rng, hours, rng.uniform(1, 6))]
+    )
 
 
 def batch(rng: Random, hours: float) -> Spec:
@@ -47,7 +50,9 @@ def long_prompts(rng: Random, hours: float) -> Spec:
         prefill_tokens_per_second=rng.uniform(400, 1500),
     )
     events = [
-        Event(at, Happening.REQUEST, prompt=rng.randint(20_000, 120_000), target=rng.randint(20, 600))
+        Event(
+            at, Happening.REQUEST, prompt=rng.randint(20_000, 120_000), target=rng.randint(20, 600)
+        )
         for at in _arrivals(rng, hours, 0.15)
     ]
     return _spec(rng, hours, "long prefills", events, pace=pace)
@@ -200,9 +205,13 @@ def servers(seed: int, number: int, hours: float) -> list[Spec]:
 
 
 def _spec(
-    rng: Random, hours: float, workload: str, events: list[Event], **particulars: object
+    rng: Random,
+    hours: float,
+    workload: str,
+    events: list[Event],
+    **particulars: Any,  # noqa: ANN401 -- any field of Spec
 ) -> Spec:
-    number = int(particulars.get("ranks", 1))  # type: ignore[call-overload]
+    number = particulars.get("ranks", 1)
     events = sorted([*events, *_troubles(rng, hours), *_hangs(rng, hours, number)])
     compiles = rng.random() < 0.4  # noqa: PLR2004 -- of all servers
     spec = Spec(
@@ -241,7 +250,7 @@ def _hangs(rng: Random, hours: float, number: int) -> Iterator[Event]:
 def _talk(
     rng: Random, hours: float, a_minute: float, *, ranks: int = 1, impatient: float = 0.1
 ) -> Iterator[Event]:
-    """Chat requests, ``a_minute`` of them at noon; some clients hang up early, all do in the end."""
+    """Chat requests, ``a_minute`` by day; some clients hang up early, all do in the end."""
     for at in _arrivals(rng, hours, a_minute):
         hour = at / HOUR % 24
         if not DAY_BEGINS <= hour < DAY_ENDS and rng.random() < 0.98:  # noqa: PLR2004 -- at night

@@ -100,10 +100,11 @@ class TokensForAMinute(CounterMethod):
 
     The signature by which operators describe a wedged engine, ``generation_tokens_total`` static
     and ``num_requests_running`` 2 (https://github.com/rwlove/home-ops/pull/13341), as a rule: read
-    every 15 s, per engine, unchanged for 60 s in which requests ran at each read.
+    every 20 s, per engine, unchanged for 60 s in which requests ran at each read.
     """
 
     name = "tokens generated, 60 s"
+    every = 20.0
 
     def hangs(self, stand: Stand, now: float) -> bool:
         """60 s without a token."""
@@ -142,12 +143,12 @@ class LastToken(CounterMethod):
 
     ``GET /health/decode`` as proposed in https://github.com/vllm-project/vllm/pull/45097 and
     /45526: 503 where running > 0 and the last decoded token, of whatever request, is older than
-    60 s; 200 where no token was ever decoded. Followed over the page every 10 s, per engine, and
-    asked by a probe with Kubernetes' three failures in a row.
+    60 s; 200 where no token was ever decoded. Followed over the page every 20 s, per engine, and
+    asked by a probe that wants three failures in a row.
     """
 
     name = "last token older than 60 s"
-    every = 10.0
+    every = 20.0
 
     def __init__(self) -> None:
         super().__init__()
@@ -155,7 +156,7 @@ class LastToken(CounterMethod):
 
     def hangs(self, stand: Stand, now: float) -> bool:
         """Three times stalled."""
-        old = stand.ever_rose and now - stand.rose_at > 60.0  # noqa: PLR2004 -- as described
+        old = stand.value > 0 and now - stand.rose_at > 60.0  # noqa: PLR2004 -- as described
         stalled = old and stand.pending_since is not None
         failures = self._failures.get(id(stand), 0) + 1 if stalled else 0
         self._failures[id(stand)] = failures
@@ -194,11 +195,11 @@ class StepsWithGrace(CounterMethod):
 
     The scheduler heartbeat of https://github.com/gonka-ai/gonka/pull/1421: the counts of one
     server are summed, a restart begins a new baseline, a failed scrape cannot pass for idle, and
-    the grace (``MLNODE_HANG_GRACE_SEC``) is 120 s. Read every 10 s.
+    the grace (``MLNODE_HANG_GRACE_SEC``) is 120 s. Read every 30 s.
     """
 
     name = "iteration count, 120 s grace"
-    every = 10.0
+    every = 30.0
     grace = 120.0
 
     def seen(self, reading: Reading) -> Mapping[str, tuple[float, bool]]:
@@ -216,11 +217,11 @@ class StepsForFiveMinutes(StepsTwice):
     """The iteration count unchanged for 300 s while requests are pending.
 
     ``engine_output_stall`` with its default ``SPARKRING_LIVENESS_OUTPUT_SECONDS=300``, as described
-    in https://github.com/FujitsuPolycom/sparkring/issues/231. Read every 15 s, per engine.
+    in https://github.com/FujitsuPolycom/sparkring/issues/231. Read every 30 s, per engine.
     """
 
     name = "iteration count, 300 s"
-    every = 15.0
+    every = 30.0
 
     def hangs(self, stand: Stand, now: float) -> bool:
         """Five minutes without a counted step."""

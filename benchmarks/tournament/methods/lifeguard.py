@@ -1,7 +1,8 @@
 """Ours: the exporter's own code and the rule, folded over the virtual clock.
 
 The one place of the tournament that knows how the poller puts these together
-(``exporter/poller.py``): read, remember, ask /health where nothing moves, ask an idle engine, judge.
+(``exporter/poller.py``): read, remember, ask /health where nothing moves, ask an idle engine,
+judge.
 """
 
 from collections.abc import Callable
