@@ -8,38 +8,14 @@ be different, so nothing is found in a prefix cache. A test compares it with ``d
 
 import heapq
 import math
-from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from typing import Any, NamedTuple
 
 from benchmarks.tournament.job import Job, Pace
+from benchmarks.tournament.published import Published
+from benchmarks.tournament.slots import Slots, Step
 from fleet.reading import EngineReading
-
-
-@dataclass(slots=True)
-class Published:
-    """What the engine has written about itself; ``stepped``: whether it ever has."""
-
-    stepped: bool = False
-    running: int = 0
-    waiting: int = 0
-    deferred: int = 0
-    kv_usage: float = 0.0
-    steps: int = 0
-    step_tokens: int = 0
-    generated: int = 0
-    prompt: int = 0
-    finished: int = 0
-    preemptions: int = 0
-    queries: int = 0
-
-
-class _Step(NamedTuple):
-    work: list[tuple[Job, int]]
-    ends: float
-    preempted: int
-    queried: int
 
 
 class _HangUp(NamedTuple):
@@ -47,7 +23,7 @@ class _HangUp(NamedTuple):
 
 
 class Engine:
-    """Scheduler, clock and page values of one engine. Times are seconds and never go backwards.
+    """Clock and page values of one engine. Times are seconds and never go backwards.
 
     ``keeps_gauges``: as releases before 0.2x, the gauges keep their last values when the clients of
     all requests have hung up, until the next step. ``before``: the page of a predecessor that a new
@@ -64,33 +40,30 @@ class Engine:
     ) -> None:
         self.pace = pace
         self.awake = True
-        self.running: list[Job] = []
-        self.waiting: deque[Job] = deque()
+        self.slots = Slots(pace)
         self.deferred: dict[str, Job] = {}
         self.published = replace(before) if before else Published()
         self._keeps_gauges = keeps_gauges
         self._inbox: list[tuple[float, int, Job | _HangUp]] = []
         self._order = count()
-        self._step: _Step | None = None
+        self._step: Step | None = None
         self._ready_at = ready_at
         self._frozen_at: float | None = None
         self._extra = 0.0
-        self._held = 0
         # How often it has written, and the reading of what was written last.
         self._written = 0
         self._shown = (-1, True)
         self._reading = EngineReading()
-        self._usable = pace.num_gpu_blocks - 1
 
     @property
     def busy(self) -> bool:
         """Whether it really has anything running or waiting, whatever the page says."""
-        return bool(self.running or self.waiting or self.deferred)
+        return self.at_work > 0
 
     @property
     def at_work(self) -> int:
         """How many requests it really has running or waiting."""
-        return len(self.running) + len(self.waiting) + len(self.deferred)
+        return len(self.slots.running) + len(self.slots.waiting) + len(self.deferred)
 
     def submit(self, job: Job, at: float) -> None:
         """A request arrives; no step has seen it yet."""
@@ -130,13 +103,9 @@ class Engine:
         if patient:
             self._inbox = [each for each in self._inbox if isinstance(each[2], Job)]
             heapq.heapify(self._inbox)
-        self.waiting.extendleft(reversed(self.running))
-        for job in self.running:
-            self._release(job)
-        self.running = []
+        self.slots.close()
         self._step = None
         self._ready_at = now
-        self._usable = 0
         self._write_gauges()
 
     def advance(self, now: float) -> None:
@@ -193,7 +162,7 @@ class Engine:
         while self._inbox and _is_void(self._inbox[0][2]):
             heapq.heappop(self._inbox)
         start = self._ready_at
-        if not self.running and not (self.waiting and self._usable):
+        if not self.slots.running and not (self.slots.waiting and self.slots.admits):
             if not self._inbox:
                 return False
             start = max(start, self._inbox[0][0])
@@ -203,7 +172,7 @@ class Engine:
         requests_came = self._take_in(start)
         if self._leap(start, now):
             return True
-        step = self._plan(start)
+        step = self.slots.plan(start, self._extra)
         if step.work:
             self._extra = 0.0
             self._step = step
@@ -223,51 +192,39 @@ class Engine:
                 continue
             requests_came = True
             if not message.deferred:
-                self.waiting.append(message)
+                self.slots.waiting.append(message)
             elif message.id in self.deferred:
                 del self.deferred[message.id]
                 message.deferred = 0.0
-                self.waiting.append(message)
+                self.slots.waiting.append(message)
             else:
                 self.deferred[message.id] = message
                 self.submit(message, at + message.deferred)
         return requests_came
 
     def _drop(self, job: Job) -> None:
-        if job in self.running:
-            self.running.remove(job)
-            self._release(job)
-        elif job in self.waiting:
-            self.waiting.remove(job)
-        elif self.deferred.pop(job.id, None):
+        if self.slots.leave(job):
+            return
+        if self.deferred.pop(job.id, None) is not None:
             self._inbox = [each for each in self._inbox if each[2] is not job]
             heapq.heapify(self._inbox)
 
     def _leap(self, start: float, now: float) -> bool:
         """Take as many steps at once as only decode, end by ``now`` and change nobody's place."""
-        if not self.running or self._extra or self._admissible():
+        if not self.slots.running or self._extra or self.slots.admissible():
             return False
         lasts = 1 / self.pace.steps_per_second
         steps = int((now - start) / lasts)
         if self._inbox:
             steps = min(steps, math.ceil((self._inbox[0][0] - start) / lasts))
-        for job in self.running:
+        for job in self.slots.running:
             if job.outstanding != 1 or not job.generated:
                 return False
             steps = min(steps, job.target - job.generated - 1)
-        if steps < 2:  # noqa: PLR2004 -- one step alone is no leap
+        if steps < 2 or not self.slots.leap(steps):  # noqa: PLR2004 -- one alone is no leap
             return False
-        size = self.pace.block_size
-        held = sum(-(-(job.computed + steps) // size) for job in self.running)
-        if held > self._usable:
-            return False
-        for job in self.running:
-            job.computed += steps
-            job.generated += steps
-            job.blocks = -(-job.computed // size)
-        self._held = held
         self._ready_at = start + steps * lasts
-        tokens = steps * len(self.running)
+        tokens = steps * len(self.slots.running)
         page = self.published
         page.steps += steps
         page.step_tokens += tokens
@@ -275,65 +232,7 @@ class Engine:
         self._write_gauges()
         return True
 
-    def _admissible(self) -> bool:
-        if not self.waiting or len(self.running) >= self.pace.max_num_seqs:
-            return False
-        tokens = min(self.waiting[0].outstanding, self.pace.max_num_batched_tokens)
-        return self._held + -(-tokens // self.pace.block_size) <= self._usable
-
-    def _plan(self, start: float) -> _Step:
-        left = self.pace.max_num_batched_tokens
-        work: dict[Job, int] = {}
-        preempted = queried = 0
-        for job in list(self.running):
-            tokens = min(job.outstanding, left)
-            if job not in self.running or not tokens:
-                continue
-            preempted += self._make_room(job, tokens, work)
-            if job in self.running:
-                work[job] = tokens
-                left -= tokens
-        while not preempted and left and self.waiting:
-            job = self.waiting[0]
-            tokens = min(job.outstanding, left)
-            full = len(self.running) >= self.pace.max_num_seqs
-            if full or not self._grow(job, tokens):
-                break
-            self.running.append(self.waiting.popleft())
-            work[job] = tokens
-            left -= tokens
-            if not job.scheduled:
-                job.scheduled = True
-                queried += job.prompt
-        prefill = sum(tokens for job, tokens in work.items() if _prefilling(job))
-        lasts = 1 / self.pace.steps_per_second + self._extra
-        lasts += prefill / self.pace.prefill_tokens_per_second
-        return _Step(list(work.items()), start + lasts, preempted, queried)
-
-    def _make_room(self, job: Job, tokens: int, work: dict[Job, int]) -> int:
-        preempted = 0
-        while job in self.running and not self._grow(job, tokens):
-            victim = self.running.pop()
-            work.pop(victim, None)
-            self._release(victim)
-            self.waiting.appendleft(victim)
-            preempted += 1
-        return preempted
-
-    def _grow(self, job: Job, tokens: int) -> bool:
-        needed = -(-(job.computed + tokens) // self.pace.block_size)
-        if self._held + needed - job.blocks > self._usable:
-            return False
-        self._held += needed - job.blocks
-        job.blocks = needed
-        return True
-
-    def _release(self, job: Job) -> None:
-        self._held -= job.blocks
-        job.blocks = 0
-        job.computed = 0
-
-    def _end(self, step: _Step) -> None:
+    def _end(self, step: Step) -> None:
         self._step = None
         self._ready_at = step.ends
         page = self.published
@@ -350,8 +249,7 @@ class Engine:
             if job.generated >= job.target:
                 page.finished += 1
                 job.done_at = step.ends
-                self.running.remove(job)
-                self._release(job)
+                self.slots.leave(job)
         if out:
             page.steps += 1
             page.step_tokens += prompt + out
@@ -363,14 +261,10 @@ class Engine:
         self._written += 1
         page = self.published
         page.stepped = True
-        page.running = len(self.running)
-        page.waiting = len(self.waiting)
+        page.running = len(self.slots.running)
+        page.waiting = len(self.slots.waiting)
         page.deferred = len(self.deferred)
-        page.kv_usage = self._held / (self.pace.num_gpu_blocks - 1)
-
-
-def _prefilling(job: Job) -> bool:
-    return job.outstanding > 1 or job.computed < job.prompt
+        page.kv_usage = self.slots.usage
 
 
 def _is_void(message: Job | _HangUp) -> bool:

@@ -40,3 +40,8 @@ class Job:
     def outstanding(self) -> int:
         """Tokens that have to be computed before the next one can come out."""
         return self.prompt + self.generated - self.computed
+
+    @property
+    def prefilling(self) -> bool:
+        """Whether prompt tokens, or tokens lost to preemption, are still to be computed."""
+        return self.outstanding > 1 or self.computed < self.prompt

@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 
-from benchmarks.tournament.engine import Published
 from benchmarks.tournament.event import Spec
 from benchmarks.tournament.job import Job, Pace
+from benchmarks.tournament.published import Published
 from demo.vllm.engine import Engine, EngineState
 from demo.vllm.fault import Load
 from demo.vllm.limits import Limits

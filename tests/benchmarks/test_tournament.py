@@ -158,9 +158,7 @@ def test_what_ours_finds(kind: HangKind) -> None:
         (LastToken, LONG_PREFILL[1]),
     ],
 )
-def test_what_makes_the_others_restart_a_healthy_server(
-    method: type[Method], event: Event
-) -> None:
+def test_what_makes_the_others_restart_a_healthy_server(method: type[Method], event: Event) -> None:
     before = Event(10.0, Happening.REQUEST, prompt=10, target=10)
     score, _ = play(quiet_server(before, event), method)
     assert score.false.total() > 0
