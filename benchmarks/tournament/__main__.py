@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from operator import attrgetter
 
 from benchmarks.tournament.methods.lifeguard import Lifeguard
 from benchmarks.tournament.rounds import SEED, SIZES, specs, tournament
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(table([score.row(name) for name, score in scores.items()]))
     if given.details:
         print(f"\n{by_kind(scores)}")
-    mistakes = sorted(scores[Lifeguard.name].mistakes)
+    mistakes = sorted(scores[Lifeguard.name].mistakes, key=attrgetter("what", "server", "at"))
     for mistake in mistakes[:SHOWN]:
         print(f"{mistake.what}: {mistake.server} at {mistake.at} s ({mistake.workload})")
     if len(mistakes) > SHOWN:

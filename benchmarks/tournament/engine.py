@@ -25,7 +25,7 @@ class _HangUp(NamedTuple):
 class Engine:
     """Clock and page values of one engine. Times are seconds and never go backwards.
 
-    ``keeps_gauges``: as releases before 0.2x, the gauges keep their last values when the clients of
+    ``keeps_gauges``: as in older releases, the gauges keep their last values when the clients of
     all requests have hung up, until the next step. ``before``: the page of a predecessor that a new
     process shows until its first step, whose counters it goes on with.
     """

@@ -134,6 +134,20 @@ def test_ours_sabotaged_to_count_only_steps_is_caught() -> None:
     assert (score.false.total(), alerts.false.total()) == (0, 0)
 
 
+@pytest.mark.xfail(
+    strict=True, reason="a pause counts as silence in the exporter: docs/tournament.md", run=True
+)
+def test_a_long_step_that_goes_on_after_a_long_pause_is_no_hang() -> None:
+    events = (
+        Event(1700.0, Happening.REQUEST, prompt=500, target=19_000),
+        Event(1795.0, Happening.COMPILE, seconds=90.0),
+        Event(1800.0, Happening.PAUSE, seconds=450.0),
+    )
+    spec = quiet_server(*events)._replace(developer_mode=True)
+    score, _ = play(spec, Lifeguard)
+    assert score.false.total() == 0
+
+
 @pytest.mark.parametrize("kind", HangKind)
 def test_what_ours_finds(kind: HangKind) -> None:
     hang = Event(1800.0, Happening.HANG, hang=kind)
