@@ -2,6 +2,7 @@
 # make test        unit tests, rule tests, and the whole path on real Prometheus and Alertmanager
 # make check       style, types, rules, routes, purity, and the built wheel in an environment of its own
 # make test-vllm   the whole path on a real vLLM (CPU build, a tiny model made in place)
+# make bench-tournament   ours against eight other ways to find a hung server (SIZE=small: a minute)
 # make lock        the lock files, anew from pyproject.toml
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check test-vllm lock format clean
+.PHONY: demo test check test-vllm bench-tournament lock format clean
 
 demo: $(READY)
 	@$(BIN)/python -m demo $(if $(KEEP),--keep)
@@ -28,6 +29,13 @@ check: $(READY) parts
 
 test-vllm: $(READY) parts
 	$(BIN)/python -m pytest -s tests/real
+
+SIZE ?= full
+bench-tournament: $(READY)
+	@$(BIN)/python -m benchmarks.tournament --size $(SIZE) --details
+
+bench-exporter: $(READY) parts
+	@$(BIN)/python -m benchmarks.exporter
 
 .PHONY: parts browser
 parts: $(READY)

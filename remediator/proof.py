@@ -28,13 +28,14 @@ class Look:
     """One look: the page's reading and what /health said.
 
     ``reading`` is None where there was no page, and ``why`` then says why; ``refused`` is true
-    where that was because nobody listens.
+    where that was because nobody listens. ``asked``: our short request was open at that moment.
     """
 
     reading: Reading | None
     health: Health
     why: str = ""
     refused: bool = False
+    asked: bool = False
 
 
 class Sight(StrEnum):
@@ -100,28 +101,34 @@ def saw(looks: Sequence[Look], engine: str | None) -> Saw:
     first, last = looks[0].reading, looks[-1].reading
     if first is None or last is None:
         return Saw(Sight.UNREADABLE, looks[0].why if first is None else looks[-1].why)
-    for later in (look.reading for look in looks[1:] if look.reading is not None):
-        changed = restarted(first, later)
+    for look in looks[1:]:
+        if look.reading is None:
+            continue
+        changed = restarted(first, look.reading)
         if changed is not None:
             return Saw(Sight.RESTARTED, changed)
-        compared = _compare(first, later, engine)
+        compared = _compare(first, look.reading, engine, asked=look.asked)
         if compared.sight is not Sight.STILL:
             return compared
-    return _compare(first, last, engine)
+    return _compare(first, last, engine, asked=looks[-1].asked)
 
 
-def _compare(first: Reading, later: Reading, engine: str | None) -> Saw:
+def _compare(first: Reading, later: Reading, engine: str | None, *, asked: bool) -> Saw:
     names = tuple(first.engines) if engine is None else (engine,)
     if not names:
         return Saw(Sight.UNREADABLE, "the page shows no engine")
     for name in names:
-        compared = _compare_engine(name, first.engines.get(name), later.engines.get(name))
+        compared = _compare_engine(
+            name, first.engines.get(name), later.engines.get(name), asked=asked
+        )
         if compared.sight is not Sight.STILL:
             return compared
     return Saw(Sight.STILL, f"engine {', '.join(names)} wrote nothing new")
 
 
-def _compare_engine(name: str, first: EngineReading | None, later: EngineReading | None) -> Saw:
+def _compare_engine(
+    name: str, first: EngineReading | None, later: EngineReading | None, *, asked: bool
+) -> Saw:
     if first is None or later is None:
         return Saw(Sight.UNREADABLE, f"the page does not show engine {name!r}")
     if first.awake is False or later.awake is False:
@@ -131,6 +138,8 @@ def _compare_engine(name: str, first: EngineReading | None, later: EngineReading
         fields = ", ".join(sorted(unreadable))
         return Saw(Sight.UNREADABLE, f"the page is malformed for engine {name}: {fields}")
     moved = progress(first, later, None).moved
+    if asked:
+        moved = tuple(item for item in moved if not _is_ours(item, first, later))
     if moved:
         return Saw(Sight.MOVED, f"engine {name} wrote {', '.join(moved)}")
     if later.kv_usage is None:
@@ -140,3 +149,14 @@ def _compare_engine(name: str, first: EngineReading | None, later: EngineReading
             "without which a long prefill looks the same as a hang",
         )
     return Saw(Sight.STILL, f"engine {name} wrote nothing new")
+
+
+def _is_ours(item: str, first: EngineReading, later: EngineReading) -> bool:
+    """Whether all that moved is that our own request has joined the queue.
+
+    A loop that admits nobody any more still shows who waits; that is no sign that it works.
+    """
+    if item not in ("waiting", "waiting_capacity"):
+        return False
+    rise = float(getattr(later, item) - (getattr(first, item) or 0))
+    return 0 < rise <= 1

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime
 
 from fleet.answer import Answer, Result, ask
@@ -86,7 +87,7 @@ class Verifier:
             asking = Asking(backend, looks[-1].reading, engine, self._answer_within)
             while asking.is_alive() or time.monotonic() - began < self._confirm_for:
                 self._sleep(pause)
-                looks.append(_look(fetcher))
+                looks.append(replace(_look(fetcher), asked=True))
         answer = asking.answer if asking else None
         return Proof(
             at=self._clock(),

@@ -1,0 +1,41 @@
+"""``python -m benchmarks.tournament``: every method on every server, one table."""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from operator import attrgetter
+
+from benchmarks.tournament.methods.lifeguard import Lifeguard
+from benchmarks.tournament.rounds import SEED, SIZES, specs, tournament
+from benchmarks.tournament.score import by_kind, result, table
+
+SHOWN = 40
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play, print the table and, last, the RESULT line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tournament", allow_abbrev=False)
+    parser.add_argument("--size", choices=SIZES, default="full")
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--details", action="store_true", help="by workload and kind of hang, too")
+    given = parser.parse_args(arguments)
+    began = time.monotonic()
+    scores = tournament(specs(SIZES[given.size], given.seed), given.jobs)
+    print(table([score.row(name) for name, score in scores.items()]))
+    if given.details:
+        print(f"\n{by_kind(scores)}")
+    mistakes = sorted(scores[Lifeguard.name].mistakes, key=attrgetter("what", "server", "at"))
+    for mistake in mistakes[:SHOWN]:
+        print(f"{mistake.what}: {mistake.server} at {mistake.at} s ({mistake.workload})")
+    if len(mistakes) > SHOWN:
+        print(f"and {len(mistakes) - SHOWN} more")
+    print(f"seed {given.seed}, {time.monotonic() - began:.0f} s")
+    print(result(scores, Lifeguard.name))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

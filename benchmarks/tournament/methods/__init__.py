@@ -1,0 +1,1 @@
+"""The methods, one file for what each looks at; each class says where it is described."""
