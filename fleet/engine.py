@@ -136,6 +136,8 @@ def engine_after(old: EngineHistory, new: EngineReading, over: Interval) -> Engi
         reading=known,
         progress=step,
         over=over.ended - over.previous,
+        # Whether it is the same process is not known either: it may have to compile.
+        first_seen=over.ended if over.doubt else old.first_seen,
         kv_peak=known.kv_usage if over.doubt else _kv_peak(old, known, step),
         # What moved across an absence may be a predecessor's last work.
         proven_alive=not over.doubt and (old.proven_alive or _changed(old.reading, step)),

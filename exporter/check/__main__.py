@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import logging
 import signal
 import sys
 import threading
@@ -48,7 +47,6 @@ def main(argv: Sequence[str]) -> int:
         parser.error(f"--wait: {args.wait:g}s is shorter than two looks (--interval)")
     if args.timeout > args.interval:
         parser.error(f"--timeout: {args.timeout:g}s is longer than --interval")
-    logging.disable(logging.CRITICAL)
     backends = tuple(_backend(url, args) for url in dict.fromkeys(args.urls))
     settings = ExporterSettings(
         interval=args.interval,

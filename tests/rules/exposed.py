@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from exporter.collector import FleetCollector
 from exporter.memory import READ_RESULTS, Memory, Snapshot
+from exporter.standing import Standing
 from fleet.answer import Result
 from fleet.family import registry
 from fleet.fetch import Failure
@@ -24,7 +25,8 @@ def scrapes(scenario: Scenario) -> Iterator[dict[Key, float]]:
     results = [met if isinstance(met, Failure) else Reading.from_page(met) for met in scenario.met]
     of = backend(WAIT, name=scenario.name)
     memory, clock = Memory(), Clock()
-    shown = registry(FleetCollector(memory, SETTINGS, 1, monotonic=clock))
+    standing = Standing(SETTINGS, (scenario.name,))
+    shown = registry(FleetCollector(memory, lambda: standing, monotonic=clock))
     reads = dict.fromkeys(READ_RESULTS, 0)
     for i, (result, step) in enumerate(
         zip(results, watch(results, wait=WAIT, interval=INTERVAL, start=START), strict=True)
