@@ -1,9 +1,7 @@
-"""Looks at one backend at a fixed interval, whoever scrapes us and whatever other backends do."""
+"""Looks at one backend: reads, remembers, judges, and asks an idle engine where that is due."""
 
 import json
 import logging
-import math
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Poller:
-    """One backend's poll loop. A backend that hangs, drips or floods holds up only its own."""
+    """One backend's polls. Belongs to one thread at a time."""
 
     def __init__(  # noqa: PLR0913 -- all but three have defaults that serve the exporter
         self,
@@ -64,23 +62,6 @@ class Poller:
     def adopt(self, settings: ExporterSettings) -> None:
         """Go by other settings from the next poll on, with all that is remembered."""
         self._settings = settings
-
-    def run(self, stop: threading.Event, *, first_after: float) -> None:
-        """Poll until ``stop`` is set, first after ``first_after`` seconds, then at the interval.
-
-        Polls keep to the grid of the first one; one that is missed is left out, not made up for.
-        """
-        due = self._monotonic() + first_after
-        while not stop.wait(max(0.0, due - self._monotonic())):
-            began = self._monotonic()
-            try:
-                self.poll(late_seconds=began - due)
-            except Exception:
-                # A bug in one look must not end the watch; the snapshot ages and says so.
-                log.exception("event=poll_failed backend=%s", self._backend.name)
-            missed = math.floor((self._monotonic() - due) / self._settings.interval)
-            due += self._settings.interval * (missed + 1)
-        self._fetcher.close()
 
     def poll(self, *, late_seconds: float = 0.0) -> Snapshot:
         """Look once, remember, judge, and ask an idle engine if that is due."""

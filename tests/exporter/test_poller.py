@@ -1,6 +1,5 @@
 """Looks at servers over real sockets; what is asked of them is counted there."""
 
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -206,43 +205,6 @@ def test_a_new_process_has_time_to_compile(vllm: Vllm, url: str) -> None:
     assert polled(watching, clock, 2) is State.BUSY
     assert polled(watching, clock, 6) is State.QUIET
     assert polled(watching, clock, 1) is State.STUCK
-
-
-class Stop(threading.Event):
-    """Ends a run after so many waits; waiting moves the clock."""
-
-    def __init__(self, clock: Clock, rounds: int) -> None:
-        super().__init__()
-        self._clock = clock
-        self._rounds = rounds
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self._clock.now += timeout or 0.0
-        self._rounds -= 1
-        return self._rounds < 0
-
-
-class Slow(Poller):
-    """A poller whose third poll takes so long that two are missed; keeps when each began."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__(backend_at("http://127.0.0.1:9"), SETTINGS, Memory(), monotonic=clock)
-        self.clock = clock
-        self.began: list[float] = []
-
-    def poll(self, *, late_seconds: float = 0.0) -> None:  # type: ignore[override]
-        assert late_seconds >= 0
-        self.began.append(self.clock.now - 1000.0)
-        if len(self.began) == 3:
-            self.clock.now += 2.5 * SETTINGS.interval
-        if len(self.began) == 4:
-            raise RuntimeError("a bug in one look")
-
-
-def test_polls_keep_to_their_grid_and_missed_ones_are_left_out() -> None:
-    slow = Slow(clock := Clock())
-    slow.run(Stop(clock, 6), first_after=5.0)
-    assert slow.began == [5.0, 20.0, 35.0, 80.0, 95.0, 110.0]
 
 
 def test_every_request_sent_has_one_end_even_if_asking_fails() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from exporter.memory import Memory, Snapshot
 from exporter.roster import Roster
+from exporter.schedule import NAME
 from fleet.backend import Restart
 from fleet.settings import ExporterSettings
 from fleet.state import State
@@ -55,10 +56,6 @@ def reads(memory: Memory, name: str = "gpu-a") -> int:
     return 0 if one is None else sum(one.reads.values())
 
 
-def polls() -> list[str]:
-    return sorted(t.name for t in threading.enumerate() if t.name.startswith("poll-"))
-
-
 OVER = threading.Event()
 
 
@@ -102,14 +99,11 @@ def test_a_bad_server_holds_up_no_other(  # noqa: PLR0913, PLR0917 -- two server
     assert late["good"] < settings.interval
 
 
-def test_who_stays_keeps_thread_counts_and_silence(
-    memory: Memory, roster: Roster, url: str
-) -> None:
+def test_who_stays_keeps_counts_and_silence(memory: Memory, roster: Roster, url: str) -> None:
     stays = backend_at(url)
     roster.apply((stays,), QUICK)
     assert eventually(lambda: reads(memory) >= 5)
     before = of(memory, "gpu-a")
-    threads = [t for t in threading.enumerate() if t.name == "poll-gpu-a"]
     only_for_the_remediator = replace(stays, load_time=1.0, restart=Restart(("true",), 1.0))
     roster.apply((backend_at(url, name="gpu-b"), only_for_the_remediator), QUICK)
     assert eventually(lambda: reads(memory, "gpu-b") >= 1)
@@ -118,7 +112,6 @@ def test_who_stays_keeps_thread_counts_and_silence(
     assert after is not None
     assert reads(memory) >= sum(before.reads.values())
     assert after.history.engines["0"].quiet.seconds >= before.history.engines["0"].quiet.seconds > 0
-    assert [t for t in threading.enumerate() if t.name == "poll-gpu-a"] == threads
 
 
 def test_who_is_removed_vanishes_at_once_and_is_asked_no_more(
@@ -128,7 +121,8 @@ def test_who_is_removed_vanishes_at_once_and_is_asked_no_more(
     assert eventually(lambda: names(memory) == ["gpu-a", "gpu-b"])
     roster.apply((backend_at("http://127.0.0.1:9", name="gpu-b"),), QUICK)
     assert names(memory) == ["gpu-b"]
-    assert eventually(lambda: polls() == ["poll-gpu-b"])
+    before = reads(memory, "gpu-b")
+    assert eventually(lambda: reads(memory, "gpu-b") >= before + 3)
     asked = vllm.paths()["/metrics"]
     before = reads(memory, "gpu-b")
     assert eventually(lambda: reads(memory, "gpu-b") >= before + 3)
@@ -141,14 +135,13 @@ def test_a_read_under_way_brings_nobody_back(memory: Memory, roster: Roster) -> 
     with Listener(lambda connection: connection.wait_until_closed()) as hanging:
         roster.apply((backend_at(hanging.url),), slow)
         assert eventually(lambda: hanging.connections == 1)
-        (thread,) = (t for t in threading.enumerate() if t.name == "poll-gpu-a")
         roster.apply((), slow)
         hanging.close_connections()
         # A GET whose connection was lost is sent once more.
         assert eventually(lambda: hanging.connections == 2)
         hanging.close_connections()
-        thread.join(10.0)
-        assert not thread.is_alive()
+        roster.close(10.0)
+        assert not [t for t in threading.enumerate() if t.name == f"{NAME}-worker"]
     assert names(memory) == []
 
 
@@ -173,7 +166,6 @@ def test_changed_settings_hold_from_now_on_and_nothing_is_lost(
     assert eventually(lambda: bool(seen.append(reads(memory)) or seen[-1] >= 5))
     assert seen == sorted(seen)
     roster.apply((backend_at(url),), replace(QUICK, interval=3600.0))
-    assert eventually(lambda: polls() == ["poll-gpu-a"])
     # It began with a read, and the next is an hour away.
     assert eventually(lambda: reads(memory) > seen[-1])
     now = of(memory, "gpu-a")
@@ -185,18 +177,17 @@ def test_new_ones_are_spread_over_the_interval(memory: Memory, roster: Roster, u
     settings = replace(QUICK, interval=3600.0)
     roster.apply(tuple(backend_at(url, name=name) for name in ("gpu-a", "gpu-b")), settings)
     assert eventually(lambda: names(memory) == ["gpu-a"])
-    assert polls() == ["poll-gpu-a", "poll-gpu-b"]
     roster.apply(tuple(backend_at(url, name=n) for n in ("gpu-a", "gpu-b", "gpu-c")), settings)
     assert eventually(lambda: names(memory) == ["gpu-a", "gpu-c"])
 
 
-def test_a_poller_that_died_is_named_and_replaced_with_the_next_change(
+def test_a_schedule_that_ended_is_named_and_begun_anew_with_the_next_change(
     memory: Memory, roster: Roster, url: str
 ) -> None:
     roster.apply((backend_at(url),), QUICK)
     assert roster.not_running == ()
     roster.close(10.0)
-    assert roster.not_running == ("poll-gpu-a",)
+    assert roster.not_running == (NAME,)
     roster.apply((backend_at(url),), QUICK)
     assert roster.not_running == ()
     assert eventually(lambda: reads(memory) >= 1)

@@ -1,6 +1,5 @@
 """A real vLLM that is paused: its page looks like a hang, and it is neither judged nor asked."""
 
-import threading
 import time
 from collections.abc import Iterator
 
@@ -9,7 +8,7 @@ import requests
 
 from demo.child import free_ports
 from exporter.memory import Memory
-from exporter.poller import Poller
+from exporter.roster import Roster
 from fleet.backend import Backend, Kind
 from fleet.fetch import Fetcher
 from fleet.read import Form, Reader
@@ -42,16 +41,12 @@ def backend(server: Server) -> Backend:
 
 
 class Watch:
-    """A poller on its real grid, and the states it went through."""
+    """The exporter's own watch of it."""
 
     def __init__(self, backend: Backend) -> None:
         self.memory = Memory()
-        self.stop = threading.Event()
-        poller = Poller(backend, SETTINGS, self.memory)
-        self.thread = threading.Thread(
-            target=poller.run, args=(self.stop,), kwargs={"first_after": 0}
-        )
-        self.thread.start()
+        self.roster = Roster(self.memory)
+        self.roster.apply((backend,), SETTINGS)
 
     def state(self) -> State | None:
         return next((s.judgement.backend.state for s in self.memory.snapshots()), None)
@@ -69,8 +64,7 @@ class Watch:
             time.sleep(0.2)
 
     def close(self) -> None:
-        self.stop.set()
-        self.thread.join()
+        self.roster.close(10.0)
 
 
 @pytest.fixture
