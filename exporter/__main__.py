@@ -1,7 +1,9 @@
 """vllm-exporter: watches the backends of fleet.yml and serves what it makes of them."""
 
+import contextlib
 import importlib
 import logging
+import resource
 import signal
 import sys
 import threading
@@ -20,7 +22,7 @@ from fleet.flags import flags
 from fleet.listen import Listen
 from fleet.settings import Settings, SettingsError, load
 
-CANNOT_LISTEN = 1
+CANNOT_LISTEN = CANNOT_SERVE = 1
 BAD_SETTINGS = 2
 PORT = 9109
 DESCRIPTION = "Reads vLLM backends at a fixed interval and publishes their state as metrics."
@@ -35,7 +37,7 @@ log = logging.getLogger("exporter")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM or SIGINT. Returns 0, 1 if it cannot listen, 2 if the settings are bad.
+    """Run until SIGTERM or SIGINT. Returns 0, 1 if it cannot serve, 2 if the settings are bad.
 
     A command (``vllm-exporter check …``) runs instead and has exit statuses of its own.
     """
@@ -78,7 +80,15 @@ def _check(settings: Settings) -> int:
     return 0
 
 
+def _allow_files() -> None:
+    """Raise the soft limit of open files to the hard one: a backend takes a connection each."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def _serve(settings: Settings, listen: Listen) -> int:
+    _allow_files()
     memory = Memory()
     watch = Watch(settings, memory)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -91,9 +101,20 @@ def _serve(settings: Settings, listen: Listen) -> int:
     except OSError as error:
         print(f"--web.listen-address: {listen}: {error.strerror}", file=sys.stderr)
         return CANNOT_LISTEN
-    server = create_server(app, sockets=sockets, threads=4)
+    # poll() and not select(), which cannot wait for anything once a thousand backends are read.
+    server = create_server(app, sockets=sockets, threads=4, asyncore_use_poll=True)
+    failed = threading.Event()
+
+    def serve() -> None:
+        try:
+            server.run()
+        except Exception:
+            log.exception("event=web_failed")
+            failed.set()
+            watch.end()
+
     # Ends with the program: its server cannot be closed while its own threads use it.
-    threading.Thread(target=server.run, name="web", daemon=True).start()
+    threading.Thread(target=serve, name="web", daemon=True).start()
     many = len(settings.backends)
     log.info(
         "event=started listen=%s backends=%d sources=%d", listen, many, len(settings.discovery)
@@ -101,7 +122,7 @@ def _serve(settings: Settings, listen: Listen) -> int:
     watch.run()
     log.info("event=stopping")
     watch.close()
-    return 0
+    return CANNOT_SERVE if failed.is_set() else 0
 
 
 if __name__ == "__main__":

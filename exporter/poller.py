@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from exporter.asking import Asking, engines_to_ask
 from exporter.memory import OK, READ_RESULTS, Memory, Snapshot
-from fleet.answer import MODELS, Result
+from fleet.answer import MODELS, Answer, Result, ask
 from fleet.backend import Backend, Kind
 from fleet.fetch import Failure, Fetcher, Trouble
 from fleet.history import History, Look, after, asking, heard, told_of_pause
@@ -90,6 +90,11 @@ class Poller:
         self._hear()
         judgement = judge(self._history, self._backend)
         return replace(self._last, history=self._history, judgement=judgement)
+
+    def ask_now(self, engine: str, *, timeout: float) -> Answer:
+        """Ask one engine for one token and wait for it, whatever its page says."""
+        several = len(self._history.engines) > 1
+        return ask(self._fetcher, engine if several else None, timeout=timeout)
 
     def close(self) -> None:
         """Close the connections."""

@@ -9,6 +9,7 @@ from exporter.check.conclusion import Looked, Outcome, outcome, settled
 from exporter.check.state_file import Remembered, StateFile
 from exporter.memory import Memory, Snapshot
 from exporter.poller import Poller
+from fleet.answer import Result
 from fleet.backend import Backend
 from fleet.judgement import WAITS_OF_PROOF
 from fleet.settings import ExporterSettings
@@ -16,6 +17,8 @@ from fleet.state import State
 
 # A hang may begin just after a look, and be proven just after another; one more for a lost one.
 SPARE_INTERVALS = 3
+# As the remediator's answer_within.
+LAST_QUESTION_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Check:
         self.backend = backend
         self._settings = settings
         self._monotonic = monotonic
+        self._last_question = LAST_QUESTION_SECONDS if short_patience is None else short_patience
         self._since = monotonic() if remembered is None else remembered.since
         self._dead_looks = 0 if remembered is None else remembered.dead_looks
         self._poller = Poller(
@@ -90,6 +94,38 @@ class Check:
             seconds=self._monotonic() - self._since,
         )
 
+    def concluded(self) -> Outcome:
+        """The outcome where no look follows in this call."""
+        looked = self.settle()
+        found = settled(looked)
+        return self._after_a_last_question(looked) if found is Outcome.PROVEN else found
+
+    def _after_a_last_question(self, looked: Looked) -> Outcome:
+        """What is proven where the gauges may be stale: what the engine itself answers to that.
+
+        Releases before 0.20, which do not tell what requests wait for, keep their last busy gauges
+        when every client has hung up, until the next step. So an engine that by its page has been
+        silent for two waits is asked for one token, as the remediator does before a restart.
+        """
+        stuck = [
+            name
+            for name, verdict in looked.judgement.engines.items()
+            if verdict.state is State.STUCK
+        ]
+        engines = looked.history.engines
+        shown = [name for name in stuck if engines[name].asked is None]
+        stale = [name for name in shown if engines[name].reading.waiting_capacity is None]
+        if not stuck or stale != stuck:
+            return Outcome.PROVEN
+        if self._settings.answer_every is None:
+            return Outcome.CANNOT_JUDGE
+        answers = [self._poller.ask_now(name, timeout=self._last_question) for name in stale]
+        silent = any(answer.result is Result.UNANSWERED for answer in answers)
+        errors = any(answer.result is Result.ERROR for answer in answers)
+        if silent:
+            return Outcome.PROVEN
+        return Outcome.CANNOT_JUDGE if errors else Outcome.HEALTHY
+
     def run(self, stop: threading.Event, seen: Callable[[str, Snapshot], None]) -> Found:
         """Look at the interval until the outcome is known; ``seen`` is told of every look."""
         give_up = patience(self.backend, self._settings)
@@ -98,6 +134,8 @@ class Check:
             looked = self.look()
             seen(self.backend.name, self.snapshot)
             found = outcome(looked, patience=self.backend.wait)
+            if found is Outcome.PROVEN:
+                found = self._after_a_last_question(looked)
             if found is Outcome.UNDECIDED and looked.seconds >= give_up:
                 found = Outcome.CANNOT_JUDGE
             due += self._settings.interval
@@ -160,7 +198,7 @@ def once(
                 monotonic=monotonic,
             )
             one.look()
-            found[backend.name] = Found(settled(one.settle()), one.snapshot)
+            found[backend.name] = Found(one.concluded(), one.snapshot)
             kept[backend.name] = one.remembered()
             one.close()
         state.save(kept, backends)
