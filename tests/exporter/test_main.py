@@ -1,6 +1,8 @@
 """The command: flags, exit statuses, and its end."""
 
+import contextlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -71,3 +73,27 @@ def test_a_signal_ends_it_with_status_0(number: signal.Signals, tmp_path: Path) 
         program.send_signal(number)
         program.communicate(timeout=30)
     assert program.returncode == 0
+
+
+def test_its_pages_are_served_when_it_holds_more_files_than_select_can_wait_for(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "fleet.yml").write_text(VALID)
+    listen = f"127.0.0.1:{free_ports(1)[0]}"
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.ExitStack() as held:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        files = [held.enter_context(Path(os.devnull).open()).fileno() for _ in range(1100)]
+        program = held.enter_context(
+            subprocess.Popen(
+                [sys.executable, "-m", "exporter", "--web.listen-address", listen],
+                cwd=tmp_path,
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                stderr=subprocess.DEVNULL,
+                pass_fds=files,
+            )
+        )
+        held.callback(program.terminate)
+        assert eventually(lambda: answers(f"http://{listen}/-/ready"), within=30)
+        assert answers(f"http://{listen}/metrics")
