@@ -1,8 +1,6 @@
 """The command: flags, exit statuses, and its end."""
 
-import contextlib
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -75,25 +73,49 @@ def test_a_signal_ends_it_with_status_0(number: signal.Signals, tmp_path: Path) 
     assert program.returncode == 0
 
 
+HOLDS_MANY = """
+import os, resource, sys
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+from exporter.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 def test_its_pages_are_served_when_it_holds_more_files_than_select_can_wait_for(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "fleet.yml").write_text(VALID)
     listen = f"127.0.0.1:{free_ports(1)[0]}"
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.ExitStack() as held:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        files = [held.enter_context(Path(os.devnull).open()).fileno() for _ in range(1100)]
-        program = held.enter_context(
-            subprocess.Popen(
-                [sys.executable, "-m", "exporter", "--web.listen-address", listen],
-                cwd=tmp_path,
-                env=os.environ | {"PYTHONPATH": str(ROOT)},
-                stderr=subprocess.DEVNULL,
-                pass_fds=files,
-            )
-        )
-        held.callback(program.terminate)
-        assert eventually(lambda: answers(f"http://{listen}/-/ready"), within=30)
-        assert answers(f"http://{listen}/metrics")
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS_MANY, "--web.listen-address", listen],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stderr=subprocess.DEVNULL,
+    ) as program:
+        served = eventually(lambda: answers(f"http://{listen}/-/ready"), within=30)
+        program.terminate()
+    assert served
+    assert program.returncode == 0
+
+
+def test_pages_that_cannot_be_served_any_more_end_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        def __init__(self, *_: object, sockets: list[socket.socket], **__: object) -> None:
+            self.sockets = sockets
+
+        def run(self) -> None:
+            for sock in self.sockets:
+                sock.close()
+            raise ValueError("filedescriptor out of range in select()")
+
+    file = tmp_path / "fleet.yml"
+    file.write_text(VALID)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr("exporter.__main__.create_server", Broken)
+    listen = f"127.0.0.1:{free_ports(1)[0]}"
+    assert main(["--config.file", str(file), "--web.listen-address", listen]) == 1
+    assert "event=web_failed" in caplog.text
