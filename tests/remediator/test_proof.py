@@ -7,8 +7,13 @@ from remediator.proof import Health, Look, Sight, saw
 from tests.remediator.making import START, engine, reading
 
 
-def look(page: Reading | None, *, refused: bool = False) -> Look:
-    return Look(page, Health.OK, "" if page else "it timed out", refused=refused)
+def look(page: Reading | None, *, refused: bool = False, asked: bool = False) -> Look:
+    return Look(page, Health.OK, "" if page else "it timed out", refused=refused, asked=asked)
+
+
+def queue(waiting: float, **more: float) -> Reading:
+    """A page on which so many requests wait for capacity."""
+    return reading(e0=engine(waiting=waiting, waiting_capacity=waiting, **more))
 
 
 REFUSED = look(None, refused=True)
@@ -56,6 +61,23 @@ SERIES = {
         [look(reading(e0=engine(running=None, unreadable=frozenset({"running"}))))] * 2,
         "0",
         Sight.UNREADABLE,
+    ),
+    "our request joined the queue": (
+        [look(queue(6)), look(queue(7), asked=True), look(queue(7), asked=True)],
+        "0",
+        Sight.STILL,
+    ),
+    "somebody's request joined the queue": ([look(queue(6)), look(queue(7))], "0", Sight.MOVED),
+    "two joined the queue, one of them ours": (
+        [look(queue(6)), look(queue(8), asked=True)],
+        "0",
+        Sight.MOVED,
+    ),
+    "one left the queue": ([look(queue(6)), look(queue(5), asked=True)], "0", Sight.MOVED),
+    "our request joined, and a step was made": (
+        [look(queue(6)), look(queue(7, steps=4300.0), asked=True)],
+        "0",
+        Sight.MOVED,
     ),
     "no KV usage": ([look(reading(e0=EngineReading(running=1.0)))] * 2, "0", Sight.UNREADABLE),
 }

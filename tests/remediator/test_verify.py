@@ -79,6 +79,14 @@ def test_an_engine_that_moves_late_is_seen_to() -> None:
     assert seen.saw.sight is Sight.MOVED
 
 
+def test_a_dead_queue_that_our_own_request_joins_stands_still() -> None:
+    with TinyVLLM(engines={"0": Engine(running=0)}, queued=6) as server:
+        seen = prove(server)
+    assert seen.saw.sight is Sight.STILL
+    assert seen.request is Request.UNANSWERED
+    assert server.asked(COMPLETIONS) == 1
+
+
 @pytest.mark.parametrize("status", [401, 404, 429, 500, 503])
 def test_an_http_error_is_neither_an_answer_nor_silence(status: int) -> None:
     with TinyVLLM(answers=status) as server:

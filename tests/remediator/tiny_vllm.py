@@ -22,6 +22,12 @@ vllm:engine_sleep_state{{engine="{e}",sleep_state="awake",model_name="tiny"}} {a
 """
 
 
+QUEUE = """
+vllm:num_requests_waiting{{engine="{e}"}} {waiting}
+vllm:num_requests_waiting_by_reason{{engine="{e}",reason="capacity"}} {waiting}
+"""
+
+
 @dataclass
 class Engine:
     """What one engine writes; with ``speed`` its tokens rise by so many a second."""
@@ -35,7 +41,10 @@ class Engine:
 
 @dataclass
 class Behaviour:
-    """How the server answers. ``answers``: an HTTP status for the short request, 0 for never."""
+    """How the server answers. ``answers``: an HTTP status for the short request, 0 for never.
+
+    ``queued``: how many are shown to wait, beside the requests that have come; None shows none.
+    """
 
     start: float = 1_700_000_000.0
     engines: dict[str, Engine] = field(default_factory=lambda: {"0": Engine()})
@@ -44,6 +53,7 @@ class Behaviour:
     paused: bool | None = None
     answers: int = 0
     malformed: bool = False
+    queued: int | None = None
 
 
 class TinyVLLM:
@@ -112,6 +122,8 @@ class TinyVLLM:
                 tokens=engine.tokens + int(engine.speed * seconds),
                 awake=engine.awake,
             )
+            if self.behaves.queued is not None:
+                page += QUEUE.format(e=name, waiting=self.behaves.queued + len(self.ranks))
         return page
 
     def get(self, handler: BaseHTTPRequestHandler) -> None:
