@@ -109,6 +109,16 @@ def test_a_paused_server_is_sent_nothing() -> None:
     assert server.asked(COMPLETIONS) == 0
 
 
+def test_a_server_whose_weights_are_updated_and_that_does_not_tell_may_be_paused() -> None:
+    with TinyVLLM(updates_weights=True) as server:
+        seen = prove(server)
+    assert seen.paused
+    assert server.asked(COMPLETIONS) == 0
+    with TinyVLLM(updates_weights=True, paused=False) as server:
+        seen = prove(server)
+    assert not seen.paused
+
+
 def test_a_server_that_says_it_is_not_paused() -> None:
     with TinyVLLM(paused=False) as server:
         seen = prove(server)

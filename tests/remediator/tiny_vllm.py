@@ -54,6 +54,7 @@ class Behaviour:
     answers: int = 0
     malformed: bool = False
     queued: int | None = None
+    updates_weights: bool = False
 
 
 class TinyVLLM:
@@ -114,6 +115,8 @@ class TinyVLLM:
         page = PAGE.format(start=self.behaves.start, cpu=seconds)
         if self.behaves.malformed:
             return page + 'vllm:num_requests_running{engine="0"} NaN\n'
+        if self.behaves.updates_weights:
+            page += 'vllm:rl_weight_update_operations_in_flight{operation="update"} 0\n'
         for name, engine in self.behaves.engines.items():
             page += ENGINE.format(
                 e=name,
