@@ -24,7 +24,9 @@ def at_rest(case: Case, proof: Proof, now: datetime) -> Decision | None:
     if proof.saw.sight is Sight.ASLEEP:
         return _hold(case, now, Reason.ASLEEP, proof.saw.why)
     if proof.paused:
-        return _hold(case, now, Reason.PAUSED, "the server is paused, or may be: weights are updated there")
+        return _hold(
+            case, now, Reason.PAUSED, "the server is paused, or may be: weights are updated there"
+        )
     return None
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-import exporter.__main__
+import exporter.serve
 import remediator.__main__
 from demo.vllm.__main__ import settings
 from fleet.flags import flags
@@ -139,7 +139,7 @@ def test_no_restart_policy_is_a_second_watchdog_of_a_model_server() -> None:
 
 @pytest.mark.parametrize(
     ("name", "port"),
-    [("exporter", exporter.__main__.PORT), ("remediator", remediator.__main__.PORT)],
+    [("exporter", exporter.serve.PORT), ("remediator", remediator.__main__.PORT)],
 )
 def test_a_program_listens_where_it_is_published_and_reads_the_mounted_fleet(
     name: str, port: int

@@ -115,7 +115,7 @@ def test_pages_that_cannot_be_served_any_more_end_the_program(
     file = tmp_path / "fleet.yml"
     file.write_text(VALID)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr("exporter.__main__.create_server", Broken)
+    monkeypatch.setattr("exporter.serve.create_server", Broken)
     listen = f"127.0.0.1:{free_ports(1)[0]}"
     assert main(["--config.file", str(file), "--web.listen-address", listen]) == 1
     assert "event=web_failed" in caplog.text
