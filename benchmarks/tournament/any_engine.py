@@ -21,6 +21,10 @@ class AnyEngine(Protocol):
         """Whether it really has anything running or waiting, whatever the page says."""
 
     @property
+    def shows_work(self) -> bool:
+        """Whether a page shows anything of what it has to do now."""
+
+    @property
     def at_work(self) -> int:
         """How many requests it really has running or waiting."""
 

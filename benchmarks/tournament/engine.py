@@ -54,6 +54,12 @@ class Engine:
         self._written = 0
         self._shown = (-1, True)
         self._reading = EngineReading()
+        self._showed_work = False
+
+    @property
+    def shows_work(self) -> bool:
+        """Whether anything that it has to do now has been there when it last wrote."""
+        return self._showed_work and self.busy
 
     @property
     def busy(self) -> bool:
@@ -203,11 +209,11 @@ class Engine:
         return requests_came
 
     def _drop(self, job: Job) -> None:
-        if self.slots.leave(job):
-            return
-        if self.deferred.pop(job.id, None) is not None:
+        if not self.slots.leave(job) and self.deferred.pop(job.id, None) is not None:
             self._inbox = [each for each in self._inbox if each[2] is not job]
             heapq.heapify(self._inbox)
+        # Gauges may go on showing what is gone.
+        self._showed_work = self._showed_work and self.busy
 
     def _leap(self, start: float, now: float) -> bool:
         """Take as many steps at once as only decode, end by ``now`` and change nobody's place."""
@@ -265,6 +271,7 @@ class Engine:
         page.waiting = len(self.slots.waiting)
         page.deferred = len(self.deferred)
         page.kv_usage = self.slots.usage
+        self._showed_work = self.busy
 
 
 def _is_void(message: Job | _HangUp) -> bool:

@@ -19,8 +19,3 @@ class Published:
     finished: int = 0
     preemptions: int = 0
     queries: int = 0
-
-    @property
-    def pending(self) -> bool:
-        """Whether anything is shown as running or waiting."""
-        return self.running + self.waiting + self.deferred > 0

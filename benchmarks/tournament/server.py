@@ -114,7 +114,7 @@ class Server:
             self.sent_to_hung += 1
         elif self.engines[number].busy:
             # In the first step of all that it has to do nothing is written yet.
-            if self.engines[number].published.pending:
+            if self.engines[number].shows_work:
                 self.sent_to_busy += 1
             else:
                 self.sent_to_unseen += 1

@@ -55,6 +55,11 @@ class SimulatedEngine:
         held = self._engine.occupancy()
         return held.running + held.waiting
 
+    @property
+    def shows_work(self) -> bool:
+        """Whether a page shows anything of what it has to do now."""
+        return self.busy and self.reading(gauges_absent=False, reasons=True).anything_pending
+
     def submit(self, job: Job, at: float) -> None:
         """A request arrives."""
         self._jobs[job.id] = job
