@@ -1,6 +1,7 @@
 """Who is watched: a poller for each backend, in step with who is to be watched."""
 
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,10 @@ from fleet.backend import Backend
 from fleet.settings import ExporterSettings
 
 log = logging.getLogger(__name__)
+
+# Polls that fall due in the same slot are made one after the other: code that has just run runs
+# three times as fast as code that the processor's caches have forgotten.
+SLOT_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,10 @@ class Roster:
         starting = [backend for backend in ours if backend.name not in on_with]
         started = {
             backend.name: self._start(
-                backend, kept.get(backend.name), settings, settings.interval * i / len(starting)
+                backend,
+                kept.get(backend.name),
+                settings,
+                _slot(settings.interval * i / len(starting)),
             )
             for i, backend in enumerate(starting)
         }
@@ -95,6 +103,10 @@ class Roster:
             turn.lock = old.turn.lock
         self._schedule.add(turn)
         return _Watched(backend, poller, turn)
+
+
+def _slot(seconds: float) -> float:
+    return math.floor(seconds / SLOT_SECONDS) * SLOT_SECONDS
 
 
 def _watched_alike(one: Backend, other: Backend) -> bool:

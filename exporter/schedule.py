@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 # Polls that began less than this many seconds ago, and how many of them there may be: one that is
 # older waits for its server and takes no time of the others.
-FRESH_SECONDS = 0.1
-MOST_FRESH = 32
+FRESH_SECONDS = 0.01
+MOST_FRESH = 3
 # A thread that nobody has needed for so long ends.
 SPARE_SECONDS = 60.0
 # Where no thread can be had the poll is tried again so many seconds later.

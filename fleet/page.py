@@ -76,7 +76,8 @@ def _of_line(line: str) -> list[Sample]:
     if plain is None:
         return _parse(line)
     beginning, value = plain.groups()
-    return [sample._replace(value=float(value)) for sample in _beginning(beginning)]
+    number = float(value)
+    return [Sample(sample.name, sample.labels, number) for sample in _beginning(beginning)]
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
