@@ -2,7 +2,8 @@
 # make test        unit tests, rule tests, and the whole path on real Prometheus and Alertmanager
 # make check       style, types, rules, routes, purity, and the built wheel in an environment of its own
 # make test-vllm   the whole path on a real vLLM (CPU build, a tiny model made in place)
-# make bench-tournament   ours against eight other ways to find a hung server (SIZE=small: a minute)
+# make bench-tournament   ours against eight other ways to find a hung server (SIZE=small: a minute;
+#                  VLLM=1: at a real vLLM, too, ten minutes more)
 # make lock        the lock files, anew from pyproject.toml
 
 PYTHON ?= python3
@@ -32,7 +33,7 @@ test-vllm: $(READY) parts
 
 SIZE ?= full
 bench-tournament: $(READY)
-	@$(BIN)/python -m benchmarks.tournament --size $(SIZE) --details
+	@$(BIN)/python -m benchmarks.tournament --size $(SIZE) --details $(if $(VLLM),--vllm)
 
 bench-exporter: $(READY) parts
 	@$(BIN)/python -m benchmarks.exporter

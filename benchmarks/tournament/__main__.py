@@ -3,12 +3,15 @@
 import argparse
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from operator import attrgetter
+from pathlib import Path
 
+from benchmarks.tournament.episodes import play_for_real, real_result, real_table
 from benchmarks.tournament.methods.lifeguard import Lifeguard
-from benchmarks.tournament.rounds import SEED, SIZES, specs, tournament
+from benchmarks.tournament.rounds import METHODS, SEED, SIZES, specs, tournament
 from benchmarks.tournament.score import by_kind, result, table
 
 SHOWN = 40
@@ -21,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--details", action="store_true", help="by workload and kind of hang, too")
+    parser.add_argument("--vllm", action="store_true", help="then at a real vLLM, in scaled time")
     given = parser.parse_args(arguments)
     began = time.monotonic()
     scores = tournament(specs(SIZES[given.size], given.seed), given.jobs)
@@ -33,8 +37,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if len(mistakes) > SHOWN:
         print(f"and {len(mistakes) - SHOWN} more")
     print(f"seed {given.seed}, {time.monotonic() - began:.0f} s")
-    print(result(scores, Lifeguard.name))
+    line = result(scores, Lifeguard.name)
+    if given.vllm:
+        line += f" {_at_a_real_vllm()}"
+    print(line)
     return 0
+
+
+def _at_a_real_vllm() -> str:
+    """Play and print its table; what the RESULT line says of it."""
+    began = time.monotonic()
+
+    def say(what: str) -> None:
+        print(f"[{time.monotonic() - began:4.0f} s] {what}", flush=True)
+
+    with tempfile.TemporaryDirectory() as folder:
+        tallies = play_for_real(Path(folder), METHODS, say)
+    print(f"\n{real_table(tallies)}")
+    return real_result(tallies[Lifeguard.name])
 
 
 if __name__ == "__main__":
