@@ -4,6 +4,8 @@
 # make test-vllm   the whole path on a real vLLM (CPU build, a tiny model made in place)
 # make bench-tournament   ours against eight other ways to find a hung server (SIZE=small: a minute;
 #                  VLLM=1: at a real vLLM, too, ten minutes more)
+# make bench-exporter     what a look costs: us, Prometheus itself, a real vLLM (VLLM=0 leaves that out)
+# make bench       both
 # make lock        the lock files, anew from pyproject.toml
 
 PYTHON ?= python3
@@ -11,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check test-vllm bench-tournament lock format clean
+.PHONY: demo test check test-vllm bench bench-tournament bench-exporter lock format clean
 
 demo: $(READY)
 	@$(BIN)/python -m demo $(if $(KEEP),--keep)
@@ -30,6 +32,8 @@ check: $(READY) parts
 
 test-vllm: $(READY) parts
 	$(BIN)/python -m pytest -s tests/real
+
+bench: bench-tournament bench-exporter
 
 SIZE ?= full
 bench-tournament: $(READY)
