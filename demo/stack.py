@@ -87,13 +87,13 @@ class Stack:
 
     def alerts(self) -> list[dict[str, Any]]:
         """Prometheus' alerts now, pending and firing."""
-        found = requests.get(f"{self.prometheus}/api/v1/alerts", timeout=5).json()
+        found = requests.get(f"{self.prometheus}/api/v1/alerts", timeout=30).json()
         return list(found["data"]["alerts"])
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """The result vector of an instant query."""
         answer = requests.get(
-            f"{self.prometheus}/api/v1/query", params={"query": expression}, timeout=5
+            f"{self.prometheus}/api/v1/query", params={"query": expression}, timeout=30
         ).json()
         return list(answer["data"]["result"])
 

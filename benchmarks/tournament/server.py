@@ -1,6 +1,7 @@
 """A vLLM server under a virtual clock: engines, an API process, what befalls them, the truth."""
 
 import heapq
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from fleet.reading import Reading
 WRITTEN_OUT = 997
 SLOW_RETRY, QUICK_RETRY = 120.0, 60.0
 WITHIN = 5.0
+JUST_BEFORE = 1.0
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,9 @@ class Server:
 
     ``hang``: what it hangs in, None while it is healthy. ``lost``: requests that restarts killed in
     the middle of their work. ``sent_to_busy``: requests of the method that came to a healthy engine
-    with anything running or waiting that a page shows, ``sent_to_unseen`` those that came in the
-    first step of an engine that was idle before, which no page shows until it is over, and
-    ``sent_to_hung`` those that came to one that hung.
+    with anything running or waiting that a page shows (the one read just before, if any was),
+    ``sent_to_unseen`` those that came in the first step of an engine that was idle before, which no
+    page shows until it is over, and ``sent_to_hung`` those that came to one that hung.
     ``over``: whether nothing is known of what follows, which happens to recordings only.
     """
 
@@ -62,6 +64,7 @@ class Server:
         self._paused = False
         self._tickets: list[Ticket] = []
         self._pages = 0
+        self._read = (-math.inf, Reading())
         self._start_time = float(FIRST_START)
         self.engines = [self._engine(0.0, None) for _ in range(spec.ranks)]
 
@@ -82,6 +85,7 @@ class Server:
         reading = Reading(
             self._start_time if spec.has_start_time else None, MappingProxyType(engines)
         )
+        self._read = (now, reading)
         self._pages += 1
         if self._pages % WRITTEN_OUT == 1 and Reading.from_page(text(reading)) != reading:
             raise AssertionError(f"{spec.name}: the page and the reading differ: {reading}")
@@ -114,7 +118,7 @@ class Server:
             self.sent_to_hung += 1
         elif self.engines[number].busy:
             # In the first step of all that it has to do nothing is written yet.
-            if self.engines[number].shows_work:
+            if self.engines[number].shows_work and self._was_shown(number, now):
                 self.sent_to_busy += 1
             else:
                 self.sent_to_unseen += 1
@@ -122,6 +126,11 @@ class Server:
         self.engines[number].submit(ticket.job, at)
         self._tickets.append(ticket)
         return ticket
+
+    def _was_shown(self, number: int, now: float) -> bool:
+        """Whether the page that was read just before shows work; true where none was read."""
+        read_at, reading = self._read
+        return now - read_at > JUST_BEFORE or reading.engines[str(number)].anything_pending
 
     def answered_at(self, ticket: Ticket, now: float) -> float | None:
         """When its last token came, if it has by ``now``."""

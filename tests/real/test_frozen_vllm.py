@@ -99,7 +99,7 @@ def firing(stack: Stack) -> set[str]:
 
 
 def attempts(stack: Stack) -> list[str]:
-    return [a["state"] for a in requests.get(f"{stack.remediator}/api/attempts", timeout=5).json()]
+    return [a["state"] for a in requests.get(f"{stack.remediator}/api/attempts", timeout=30).json()]
 
 
 def test_a_long_prefill_alone_is_not_restarted(server: Server, stack: Stack) -> None:
