@@ -25,6 +25,9 @@ BROWSER_PROGRAMS: Mapping[str, Sequence[str]] = {
     "chromedriver": ("chromedriver",),
 }
 BROWSER_PACKAGES = ("chromium", "chromium-driver")
+# Debian keeps it where only root's PATH leads.
+NGINX_PROGRAMS: Mapping[str, Sequence[str]] = {"nginx": ("nginx", "/usr/sbin/nginx")}
+NGINX_PACKAGES = ("nginx-light",)
 INSTALL_SECONDS = 600
 
 
@@ -61,6 +64,11 @@ def find() -> Parts:
 def browser() -> Browser:
     """Chromium and its driver, likewise. Raises PartMissingError where that cannot be done."""
     return Browser(**_found(BROWSER_PROGRAMS, BROWSER_PACKAGES))
+
+
+def nginx() -> str:
+    """The path of nginx, likewise. Raises PartMissingError where that cannot be done."""
+    return _found(NGINX_PROGRAMS, NGINX_PACKAGES)["nginx"]
 
 
 def _found(programs: Mapping[str, Sequence[str]], packages: Sequence[str]) -> dict[str, str]:

@@ -39,7 +39,8 @@ def engines_to_ask(
         or history.failure is not None
         or history.dead
         or history.behind_proxy
-        or _may_be_paused(history)
+        # A request might have to wait for somebody who updates the weights.
+        or history.may_be_paused
     )
     if cannot_be_asked:
         return []
@@ -50,16 +51,10 @@ def engines_to_ask(
     ]
 
 
-def _may_be_paused(history: History) -> bool:
-    """Whether a request may have to wait for somebody who updates the weights."""
-    updates = history.reading is not None and history.reading.updates_weights
-    return history.paused is True or (updates and history.paused is None)
-
-
 def _is_due(engine: EngineHistory, now: float, every: float, wait: float) -> bool:
     idle = (
         engine.progress is not None
-        and not engine.progress.sign_of_life
+        and not engine.moved
         and not engine.anything_pending
         and engine.reading.pending_is_readable
         and engine.reading.awake is not False

@@ -123,8 +123,7 @@ class Poller:
         failure = self._history.failure
         if failure is not None:
             return failure.kind is Trouble.HTTP_ERROR
-        engines = self._history.engines.values()
-        return not any(engine.progress and engine.progress.sign_of_life for engine in engines)
+        return not self._history.moved
 
     def _ask_the_witness(self) -> None:
         timeout = self._settings.timeout

@@ -75,6 +75,6 @@ def _glance(history: History, engine: EngineHistory, at: float) -> Glance:
     rate = step_rate(engine)
     if rate:
         return Glance(at, rate, Seen.STEPS)
-    if engine.progress.sign_of_life:
+    if engine.moved:
         return Glance(at, rate, Seen.MOVED)
     return Glance(at, rate, Seen.SILENT if engine.quiet.seconds > 0 else Seen.STILL)

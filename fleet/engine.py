@@ -66,6 +66,11 @@ class EngineHistory:
         """Whether anything was running or waiting by the last known values."""
         return self.reading.anything_pending
 
+    @property
+    def moved(self) -> bool:
+        """Whether the last good reading differs from the one before it in anything it wrote."""
+        return self.progress is not None and self.progress.sign_of_life
+
     def asking(self, at: float) -> "EngineHistory":
         """The history once a short request has been sent at ``at``."""
         since = at if self.asked is None else self.asked.since

@@ -66,9 +66,27 @@ class History:
         return self.restarted_at is not None and self.restarted_at == self.seen_at
 
     @property
+    def moved(self) -> bool:
+        """Whether the last good look saw anything move."""
+        return any(engine.moved for engine in self.engines.values())
+
+    @property
+    def may_be_paused(self) -> bool:
+        """Whether the engines may stand still because somebody holds them."""
+        return self.reading is not None and may_be_paused(self.reading, told=self.paused)
+
+    @property
     def behind_proxy(self) -> bool:
         """Whether an earlier process came back lately: several answer at this address."""
         return self.looks_since_flip is not None
+
+
+def may_be_paused(reading: Reading, *, told: bool | None) -> bool:
+    """Whether the engines may be paused, by their page and by what /is_paused ``told``.
+
+    Where weights are updated, engines are paused for it: only a "no" to the question counts there.
+    """
+    return told is True or (told is None and reading.updates_weights)
 
 
 def after(history: History, look: Look, *, interval: float, warm_up: float) -> History:
@@ -80,7 +98,7 @@ def after(history: History, look: Look, *, interval: float, warm_up: float) -> H
     if isinstance(look.result, Failure):
         return _after_failure(history, look.result)
     seen = _after_reading(history, look.result, look, interval, warm_up)
-    still_paused = seen.paused is True and not _moved(seen)
+    still_paused = seen.paused is True and not seen.moved
     return replace(
         seen,
         reading=look.result,
@@ -91,12 +109,6 @@ def after(history: History, look: Look, *, interval: float, warm_up: float) -> H
         failures=0,
         outage=False,
     )
-
-
-def _moved(history: History) -> bool:
-    """Whether the last good look saw anything move."""
-    engines = history.engines.values()
-    return any(engine.progress and engine.progress.sign_of_life for engine in engines)
 
 
 def _after_failure(history: History, failure: Failure) -> History:
@@ -137,10 +149,7 @@ def _after_reading(
         or history.behind_proxy
         or (history.reading.start_time is None) is not (reading.start_time is None),
         believed=not was_away and not history.carried_over,
-        # Where weights are updated, engines are paused for it: only a "no" to the question counts.
-        held=history.paused is True
-        or reading.updating
-        or (reading.updates_weights and history.paused is not False),
+        held=reading.updating or may_be_paused(reading, told=history.paused),
         warm_up=warm_up,
     )
     engines = _engines_after(history, reading, over)
@@ -148,7 +157,7 @@ def _after_reading(
     history = replace(history, engines=engines)
     return replace(
         history,
-        carried_over=was_away or (history.carried_over and not _moved(history)),
+        carried_over=was_away or (history.carried_over and not history.moved),
         looks_since_flip=None if flip is None or flip + 1 >= LOOKS_AFTER_A_FLIP else flip + 1,
     )
 

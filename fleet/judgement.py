@@ -134,9 +134,8 @@ def _of_pause(history: History) -> Verdict | None:
 
 def _stands_still(history: History) -> bool:
     """Whether work is shown as pending and the last look saw nothing move."""
-    engines = history.engines.values()
-    moved = any(engine.progress and engine.progress.sign_of_life for engine in engines)
-    return not moved and any(engine.anything_pending for engine in engines)
+    pending = any(engine.anything_pending for engine in history.engines.values())
+    return pending and not history.moved
 
 
 def _engine_verdict(
@@ -172,8 +171,7 @@ def _of_excuse(
 
 def _is_silent(engine: EngineHistory) -> bool:
     """Whether it has something to do and the last look saw nothing move."""
-    moved = engine.progress is not None and engine.progress.sign_of_life
-    return not moved and (engine.anything_pending or engine.asked is not None)
+    return not engine.moved and (engine.anything_pending or engine.asked is not None)
 
 
 def _doubt(engine: EngineHistory, history: History, name: str) -> str | None:
@@ -209,7 +207,7 @@ def _of_silence(engine: EngineHistory, wait: float) -> Verdict | None:
 
 def _of_activity(engine: EngineHistory) -> Verdict:
     step = engine.progress
-    if step is not None and step.sign_of_life:
+    if step is not None and engine.moved:
         done = f"{_done(engine, step)} in {engine.over:.1f} s"
         return _verdict(State.BUSY, f"{_pending(engine)}, {done}")
     if engine.anything_pending:

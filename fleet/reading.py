@@ -5,7 +5,7 @@ Series that only the engine writes are kept, because only they prove anything ab
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Self
@@ -170,7 +170,7 @@ class Reading:
                 updates_weights = True
                 updating = updating or (known == UPDATES and sample.value > 0)
                 continue
-            name = _field_of(sample)
+            name = _field_of(known, sample.labels)
             if name is None:
                 continue
             of_engine = values.setdefault(sample.labels.get("engine", "0"), {})
@@ -199,14 +199,13 @@ def wanted_name(name: str) -> str | None:
     return None if found is None else found[found.lastgroup or ""]
 
 
-def _field_of(sample: Sample) -> str | None:
-    name = _SPELLINGS.get(sample.name, sample.name)
+def _field_of(name: str, labels: Mapping[str, str]) -> str | None:
     if name == WAITING_BY_REASON:
-        return WAITING.get(sample.labels.get("reason", ""))
+        return WAITING.get(labels.get("reason", ""))
     if name == SLEEP_STATE:
-        return "awake" if sample.labels.get("sleep_state") == "awake" else None
+        return "awake" if labels.get("sleep_state") == "awake" else None
     # Whether an abort is counted, and by whom, differs between releases: it proves nothing.
-    if sample.labels.get("finished_reason") == "abort":
+    if labels.get("finished_reason") == "abort":
         return None
     return GAUGES.get(name) or COUNTERS.get(name)
 

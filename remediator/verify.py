@@ -14,6 +14,7 @@ from datetime import datetime
 from fleet.answer import Answer, Result, ask
 from fleet.backend import Backend
 from fleet.fetch import ENGINE_IS_DEAD, HEALTH, METRICS, Failure, Fetcher, Page, Trouble
+from fleet.history import may_be_paused
 from fleet.reading import Reading
 from fleet.settings import Mode, RemediatorSettings
 from fleet.witness import Witness
@@ -160,7 +161,6 @@ def _health(fetcher: Fetcher) -> Health:
 
 def _is_paused(fetcher: Fetcher, looks: Sequence[Look]) -> bool:
     """Whether the server says so, or may be: weights are updated there, and it does not tell."""
-    said = Witness(fetcher).paused(timeout=LOOK_SECONDS)
-    if said is None:
-        return any(look.reading.updates_weights for look in looks if look.reading is not None)
-    return said
+    told = Witness(fetcher).paused(timeout=LOOK_SECONDS)
+    readings = (look.reading for look in looks if look.reading is not None)
+    return any(may_be_paused(reading, told=told) for reading in readings)

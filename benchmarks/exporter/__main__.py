@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.exporter import measure, real
-from benchmarks.exporter.servers import NginxMissingError, Servers, page_bytes
+from benchmarks.exporter.servers import Servers, page_bytes
 from demo.child import free_ports
+from demo.parts import PartMissingError
 
 BACKENDS = int(os.environ.get("BACKENDS", "2000"))
 TARGETS = int(os.environ.get("TARGETS", "400"))
@@ -24,7 +25,7 @@ def main() -> int:
         folder = Path(name)
         try:
             servers = Servers(folder, free_ports(1)[0])
-        except NginxMissingError as error:
+        except PartMissingError as error:
             print(error, file=sys.stderr)
             return 2
         try:

@@ -1,6 +1,5 @@
 """What a look costs a real vLLM: CPU of its API server's process, and of its engine's."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +10,8 @@ from benchmarks.exporter.cpu import cpu_seconds
 from demo.child import free_ports
 from fleet.fetch import METRICS
 from fleet.read import FILTERED
-from tests.real import vllm_environment
-from tests.real.vllm_server import Server, engines, members, start, stop, wait_ready
+from tests.real.vllm_server import Server, engines, members, running
 
-READY_SECONDS = 240.0
 LOOKS = 300
 CHATS = 60
 TIMEOUT = 30.0
@@ -30,30 +27,26 @@ class Asked:
 
 def looks(folder: Path) -> dict[str, Asked]:
     """The CPU of a filtered look, a full one and a chat probe of one token, on an idle server."""
-    vllm_environment.make()
-    server = Server(folder / "vllm", free_ports(1)[0])
-    try:
-        start(server)
-        wait_ready(server.url, time.monotonic() + READY_SECONDS)
-        with requests.Session() as session:
-            chat = {
-                "model": "tiny",
-                "messages": [{"role": "user", "content": "1"}],
-                "max_tokens": 1,
-            }
-            acts: dict[str, tuple[int, Callable[[], requests.Response]]] = {
-                "chat": (
-                    CHATS,
-                    lambda: session.post(
-                        f"{server.url}/v1/chat/completions", json=chat, timeout=TIMEOUT
-                    ),
+    with (
+        running(Server(folder / "vllm", free_ports(1)[0])) as server,
+        requests.Session() as session,
+    ):
+        chat = {
+            "model": "tiny",
+            "messages": [{"role": "user", "content": "1"}],
+            "max_tokens": 1,
+        }
+        acts: dict[str, tuple[int, Callable[[], requests.Response]]] = {
+            "chat": (
+                CHATS,
+                lambda: session.post(
+                    f"{server.url}/v1/chat/completions", json=chat, timeout=TIMEOUT
                 ),
-                "full": (LOOKS, lambda: session.get(server.url + METRICS, timeout=TIMEOUT)),
-                "filtered": (LOOKS, lambda: session.get(server.url + FILTERED, timeout=TIMEOUT)),
-            }
-            return {name: _asked(server, *act) for name, act in acts.items()}
-    finally:
-        stop(server)
+            ),
+            "full": (LOOKS, lambda: session.get(server.url + METRICS, timeout=TIMEOUT)),
+            "filtered": (LOOKS, lambda: session.get(server.url + FILTERED, timeout=TIMEOUT)),
+        }
+        return {name: _asked(server, *act) for name, act in acts.items()}
 
 
 def _asked(server: Server, times: int, act: Callable[[], requests.Response]) -> Asked:

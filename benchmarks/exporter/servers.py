@@ -4,13 +4,11 @@ The page is a recorded one whose counters go up while the benchmark runs, as tho
 do. nginx ignores the query of a URL; a look at ``/metrics/`` gets the page as vLLM filters it.
 """
 
-import shutil
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 from demo.child import Child
+from demo.parts import nginx
 from fleet.reading import NAMES
 
 PAGE = Path(__file__).resolve().parents[2] / "tests/fixtures/recordings/busy-decode/00.prom"
@@ -46,23 +44,6 @@ http {{
 """
 
 
-class NginxMissingError(Exception):
-    """nginx is not on PATH; the sentence says how to install it."""
-
-
-def find_nginx() -> str:
-    """The path of nginx, installed from the distribution's packages where it is missing."""
-    search = "/usr/sbin:/usr/local/sbin"
-    found = shutil.which("nginx") or shutil.which("nginx", path=search)
-    if found is None and shutil.which("apt-get"):
-        for command in (["update"], ["install", "-y", "--no-install-recommends", "nginx-light"]):
-            subprocess.run(["apt-get", *command], check=False, stdout=subprocess.DEVNULL)
-        found = shutil.which("nginx", path=search)
-    if found is None:
-        raise NginxMissingError("nginx is missing; as root: apt-get install nginx-light")
-    return found
-
-
 def address(number: int) -> str:
     """The loopback address of backend ``number``."""
     return f"127.0.{number // 250 + 1}.{number % 250 + 1}"
@@ -81,7 +62,7 @@ class Servers:
         folder.chmod(0o755)
         self._write()
         (folder / "nginx.conf").write_text(CONFIG.format(folder=folder, port=port))
-        command = [find_nginx(), "-c", str(folder / "nginx.conf"), "-p", str(folder)]
+        command = [nginx(), "-c", str(folder / "nginx.conf"), "-p", str(folder)]
         self._nginx = Child("nginx", command, folder)
         self._nginx.wait_ready(f"http://127.0.0.1:{port}/metrics")
         self._over = threading.Event()
@@ -118,10 +99,3 @@ class Servers:
 def page_bytes() -> int:
     """How long the full page is."""
     return PAGE.stat().st_size
-
-
-if __name__ == "__main__":
-    try:
-        find_nginx()
-    except NginxMissingError as error:
-        sys.exit(str(error))

@@ -23,11 +23,10 @@ from benchmarks.tournament.watch import Frozen, Tally, Truth, Watch
 from demo.child import free_ports
 from fleet.reading import Reading
 from tests.real import vllm_environment
-from tests.real.vllm_server import Server, freeze, restart, start, stop, wait_ready
+from tests.real.vllm_server import READY_SECONDS, Server, freeze, restart, start, stop, wait_ready
 
 SLOTS = 4
 FLAGS = ("--max-num-batched-tokens", "256")
-READY_SECONDS = 240.0
 SETTLED_SECONDS = 60.0
 # How long each lasts, in real seconds. The chat request needs five misses: 125 s of a full server.
 IDLE_SECONDS = 58.0

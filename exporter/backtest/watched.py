@@ -96,7 +96,7 @@ def _ended(watched: Watched, at: float) -> Watched:
         if another:
             how = history.restart_reason
             over[name] = replace(episode, end=End.RESTARTED, ended_at=at, how=how)
-        elif engine is not None and engine.progress and engine.progress.sign_of_life:
+        elif engine is not None and engine.moved:
             over[name] = replace(episode, end=End.CAME_BACK, ended_at=at)
     if not over:
         return watched

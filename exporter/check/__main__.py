@@ -159,3 +159,7 @@ def _status(found: Mapping[str, Found], *, liveness: bool) -> int:
     if Outcome.PROVEN in outcomes:
         return PROVEN
     return CANNOT_JUDGE if Outcome.CANNOT_JUDGE in outcomes and not liveness else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -74,7 +74,7 @@ def _is_healthy(verdict: Verdict, engine: EngineHistory, *, asks: bool) -> bool:
     if verdict.state in ON_PURPOSE:
         return True
     if verdict.state is State.BUSY:
-        return engine.progress is not None and engine.progress.sign_of_life
+        return engine.moved
     answered = engine.answer is not None and engine.answer.result is Result.ANSWERED
     return verdict.state is State.IDLE and engine.asked is None and (answered or not asks)
 

@@ -1,6 +1,5 @@
 """Looks at servers over real sockets; what is asked of them is counted there."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,7 +11,7 @@ from fleet.answer import Result
 from fleet.backend import Kind
 from fleet.state import State
 from tests.exporter.fleets import SETTINGS, Clock, backend_at
-from tests.fleet.listeners import Listener, Vllm, eventually, serving
+from tests.fleet.listeners import Vllm, eventually
 from tests.fleet.pages import BUSY, IDLE, page
 
 ASKED = "/v1/completions"
@@ -21,12 +20,6 @@ ASKED = "/v1/completions"
 @pytest.fixture
 def vllm() -> Vllm:
     return Vllm(page=page({"0": IDLE}, 1000.0))
-
-
-@pytest.fixture
-def url(vllm: Vllm) -> Iterator[str]:
-    with Listener(serving(vllm.answer)) as listener:
-        yield listener.url
 
 
 def poller(url: str, clock: Clock, kind: Kind = Kind.VLLM) -> Poller:

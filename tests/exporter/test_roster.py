@@ -13,8 +13,7 @@ from fleet.backend import Restart
 from fleet.settings import ExporterSettings
 from fleet.state import State
 from tests.exporter.fleets import backend_at, snapshot
-from tests.fleet.listeners import Connection, Handler, Listener, Vllm, eventually, serving
-from tests.fleet.pages import BUSY, page
+from tests.fleet.listeners import Connection, Handler, Listener, Vllm, eventually
 from tests.fleet.watching import recorded
 
 QUICK = ExporterSettings(interval=0.1, timeout=0.1, answer_every=None)
@@ -30,17 +29,6 @@ def roster(memory: Memory) -> Iterator[Roster]:
     roster = Roster(memory)
     yield roster
     roster.close(10.0)
-
-
-@pytest.fixture
-def vllm() -> Vllm:
-    return Vllm(page=page({"0": BUSY}, 1000.0))
-
-
-@pytest.fixture
-def url(vllm: Vllm) -> Iterator[str]:
-    with Listener(serving(vllm.answer)) as listener:
-        yield listener.url
 
 
 def names(memory: Memory) -> list[str]:

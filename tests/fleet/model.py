@@ -64,11 +64,19 @@ class Engine:
         }
 
     @property
+    def owes(self) -> bool:
+        """Whether it has something to do, held by somebody or not."""
+        return self.awake and (self.running > 0 or self.waiting > 0 or self.ours)
+
+    @property
     def pending(self) -> bool:
-        """Whether it has something to do."""
-        return (
-            self.awake and not self.paused and (self.running > 0 or self.waiting > 0 or self.ours)
-        )
+        """Whether it has something to do and can do it."""
+        return self.owes and not self.paused
+
+    @property
+    def excused(self) -> bool:
+        """Whether it may stand still for as long as it likes: by a pause that could be seen."""
+        return self.paused and self.seen_paused
 
     def arrive(self, now: float) -> None:
         """A client's request arrives; the page does not show it yet."""
@@ -83,11 +91,11 @@ class Engine:
     def forget_ours(self) -> None:
         """Our short request is gone without having been worked on."""
         self.ours = False
-        if not self.pending:
+        if not self.owes:
             self.pending_since = None
 
     def _pending_from(self, now: float) -> None:
-        if self.pending_since is None and self.pending:
+        if self.pending_since is None and self.owes:
             self.pending_since = now
 
     def sleep(self) -> None:
@@ -103,7 +111,7 @@ class Engine:
         self.awake = True
         self.published["awake"] = 1
         # A sleep that nobody saw is no excuse for having done nothing.
-        if self.seen_asleep or not self.pending:
+        if self.seen_asleep or not self.owes:
             self.pending_since = None
         self._pending_from(now)
 
@@ -118,7 +126,7 @@ class Engine:
             return
         self.paused = False
         # As with a sleep: a pause that nobody could see is no excuse.
-        if self.seen_paused or not self.pending:
+        if self.seen_paused or not self.owes:
             self.pending_since = None
         self._pending_from(now)
 

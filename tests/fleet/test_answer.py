@@ -1,27 +1,11 @@
 """The short request, over real sockets."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from fleet.answer import Answer, Result, ask
 from fleet.backend import Backend, Kind
 from fleet.fetch import Fetcher
-from tests.fleet.listeners import Listener, Vllm, closed_port, serving
-
-
-@pytest.fixture
-def vllm() -> Vllm:
-    return Vllm()
-
-
-@pytest.fixture
-def fetcher(vllm: Vllm) -> Iterator[Fetcher]:
-    with Listener(serving(vllm.answer)) as listener:
-        backend = Backend("gpu-a", listener.url, Kind.VLLM, wait=60.0, load_time=600.0)
-        own = Fetcher(backend, "test")
-        yield own
-        own.close()
+from tests.fleet.listeners import Vllm, closed_port
 
 
 def asked(fetcher: Fetcher, engine: str | None = None, timeout: float = 5.0) -> Answer:

@@ -85,7 +85,7 @@ class Watch(RuleBasedStateMachine):
 
     def deadline(self, name: str) -> float | None:
         engine = self.server.engines[name]
-        if engine.pending_since is None or not engine.awake or engine.paused:
+        if engine.pending_since is None or not engine.awake or engine.excused:
             return None
         since = engine.pending_since
         if engine.steps == 0:
@@ -106,6 +106,8 @@ class Watch(RuleBasedStateMachine):
                 break
             when, name = min(due)
             self.tick(when - self.now, clock=clock)
+            # A pause that no witness tells of is none to us, and must not last like a hang.
+            self.server.engines[name].resume(self.now)
             self.work_at(name, prefill=True)
             if self.deadline(name) == when:
                 break
@@ -275,9 +277,7 @@ class Watch(RuleBasedStateMachine):
 
     def ask_the_witness(self) -> None:
         """As the poller does where nothing moves."""
-        engines = self.history.engines.values()
-        moves = any(engine.progress and engine.progress.sign_of_life for engine in engines)
-        if self.history.failure is not None or moves or not self.server.development:
+        if self.history.failure is not None or self.history.moved or not self.server.development:
             return
         paused = None
         if not self.witness_fails:

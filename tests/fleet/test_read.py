@@ -1,14 +1,13 @@
 """Which form of the page is read, over real sockets; what was asked for is counted there."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from fleet.backend import Backend, Kind
 from fleet.fetch import Failure, Fetcher, Trouble
 from fleet.read import FILTERED, Form, Reader
 from fleet.reading import NAMES, Reading
-from tests.fleet.listeners import Listener, Vllm, serving
+from tests.fleet.listeners import Vllm
 from tests.fleet.pages import BUSY, page
 from tests.fleet.watching import RECORDINGS
 
@@ -28,11 +27,8 @@ def vllm() -> Vllm:
 
 
 @pytest.fixture
-def reader(vllm: Vllm) -> Iterator[Reader]:
-    with Listener(serving(vllm.answer)) as listener:
-        fetcher = Fetcher(Backend("gpu-a", listener.url, Kind.VLLM, 60.0, 600.0), "test")
-        yield Reader(fetcher)
-        fetcher.close()
+def reader(fetcher: Fetcher) -> Reader:
+    return Reader(fetcher)
 
 
 def read(reader: Reader, times: int = 1) -> Reading | Failure:

@@ -1,26 +1,15 @@
 """What a server says of itself besides its page, over real sockets."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from fleet.backend import Backend, Kind
 from fleet.fetch import Fetcher
 from fleet.witness import Witness
-from tests.fleet.listeners import Listener, Vllm, serving
+from tests.fleet.listeners import Vllm
 
 
 @pytest.fixture
-def vllm() -> Vllm:
-    return Vllm()
-
-
-@pytest.fixture
-def witness(vllm: Vllm) -> Iterator[Witness]:
-    with Listener(serving(vllm.answer)) as listener:
-        fetcher = Fetcher(Backend("gpu-a", listener.url, Kind.VLLM, 60.0, 600.0), "test")
-        yield Witness(fetcher)
-        fetcher.close()
+def witness(fetcher: Fetcher) -> Witness:
+    return Witness(fetcher)
 
 
 @pytest.mark.parametrize(

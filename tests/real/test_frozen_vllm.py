@@ -14,12 +14,10 @@ import requests
 from demo import parts
 from demo.child import free_ports
 from demo.stack import Pace, Stack
-from tests.real import vllm_environment
-from tests.real.vllm_server import Server, freeze, start, stop, wait_ready
+from tests.real.vllm_server import Server, freeze, running
 
 WAIT = 12.0
 PROMPT_TOKENS = 30000
-READY_SECONDS = 240.0
 ROOT = Path(__file__).parents[2]
 FLAGS = ("--max-num-batched-tokens", "256")
 
@@ -30,14 +28,8 @@ def say(sentence: str) -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    vllm_environment.make()
-    server = Server(tmp_path_factory.mktemp("vllm"), free_ports(1)[0], FLAGS)
-    try:
-        start(server)
-        wait_ready(server.url, time.monotonic() + READY_SECONDS)
+    with running(Server(tmp_path_factory.mktemp("vllm"), free_ports(1)[0], FLAGS)) as server:
         yield server
-    finally:
-        stop(server)
 
 
 @pytest.fixture(scope="module")

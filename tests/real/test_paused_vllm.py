@@ -15,9 +15,8 @@ from fleet.read import Form, Reader
 from fleet.reading import Reading
 from fleet.settings import ExporterSettings
 from fleet.state import State
-from tests.real import vllm_environment
-from tests.real.test_frozen_vllm import READY_SECONDS, complete, say
-from tests.real.vllm_server import Server, freeze, start, stop, wait_ready
+from tests.real.test_frozen_vllm import complete, say
+from tests.real.vllm_server import Server, freeze, running
 
 WAIT = 8.0
 SETTINGS = ExporterSettings(interval=2.0, timeout=2.0, answer_every=WAIT)
@@ -25,14 +24,8 @@ SETTINGS = ExporterSettings(interval=2.0, timeout=2.0, answer_every=WAIT)
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    vllm_environment.make()
-    server = Server(tmp_path_factory.mktemp("vllm"), free_ports(1)[0], dev=True)
-    try:
-        start(server)
-        wait_ready(server.url, time.monotonic() + READY_SECONDS)
+    with running(Server(tmp_path_factory.mktemp("vllm"), free_ports(1)[0], dev=True)) as server:
         yield server
-    finally:
-        stop(server)
 
 
 @pytest.fixture(scope="module")

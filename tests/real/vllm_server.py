@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.real.vllm_environment import NotMadeError, existing
+from tests.real.vllm_environment import NotMadeError, existing, make
 
 FLAGS = (
     *("--host", "127.0.0.1"),
@@ -42,6 +42,7 @@ VARIABLES = {
     "VLLM_NO_USAGE_STATS": "1",
 }
 ENGINE = "VLLM::EngineCore"
+READY_SECONDS = 240.0
 TERM_TO_KILL_SECONDS = 10.0
 KILL_TO_GONE_SECONDS = 10.0
 LOOK_EVERY_SECONDS = 0.1
@@ -168,6 +169,18 @@ def wait_ready(
             raise ServiceError(f"{url}: ended before it was ready")
         time.sleep(LOOK_EVERY_SECONDS)
     raise TimeoutError(f"{url}: not ready in time")
+
+
+@contextmanager
+def running(server: Server) -> Iterator[Server]:
+    """The server, ready; made first where this machine has no vLLM, and stopped in the end."""
+    make()
+    try:
+        start(server)
+        wait_ready(server.url, time.monotonic() + READY_SECONDS)
+        yield server
+    finally:
+        stop(server)
 
 
 def _start(server: Server) -> int:

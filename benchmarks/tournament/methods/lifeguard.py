@@ -112,8 +112,7 @@ class LifeguardAlert:
     def _nothing_moves(self) -> bool:
         if self.history.failure is not None:
             return self.history.failure.kind is Trouble.HTTP_ERROR
-        engines = self.history.engines.values()
-        return not any(engine.progress and engine.progress.sign_of_life for engine in engines)
+        return not self.history.moved
 
     def _hear(self, server: Seen, now: float) -> None:
         for name, ticket in list(self._open.items()):

@@ -3,27 +3,15 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from exporter.check import __main__ as command
-from tests.fleet.listeners import Listener, Vllm, closed_port, serving
-from tests.fleet.pages import BUSY, IDLE, page
+from tests.fleet.listeners import Vllm, closed_port
+from tests.fleet.pages import IDLE, page
 
 QUICK = ("--wait=2s", "--interval=1s", "--timeout=1s", "--warm-up=1s")
-
-
-@pytest.fixture
-def vllm() -> Vllm:
-    return Vllm(page=page({"0": BUSY}, 1000.0))
-
-
-@pytest.fixture
-def url(vllm: Vllm) -> Iterator[str]:
-    with Listener(serving(vllm.answer)) as listener:
-        yield listener.url
 
 
 def check(*argv: str) -> subprocess.CompletedProcess[str]:

@@ -1,7 +1,6 @@
 """Checks of servers over real sockets, on a clock that moves when told."""
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,19 +10,8 @@ from exporter.check.conclusion import Outcome
 from exporter.check.look import Check, once, patience
 from exporter.check.state_file import StateFile
 from tests.exporter.fleets import SETTINGS, Clock, backend_at
-from tests.fleet.listeners import Listener, Vllm, closed_port, eventually, serving
+from tests.fleet.listeners import Vllm, closed_port, eventually
 from tests.fleet.pages import BUSY, IDLE, page
-
-
-@pytest.fixture
-def vllm() -> Vllm:
-    return Vllm(page=page({"0": BUSY}, 1000.0))
-
-
-@pytest.fixture
-def url(vllm: Vllm) -> Iterator[str]:
-    with Listener(serving(vllm.answer)) as listener:
-        yield listener.url
 
 
 def _asks(thread: threading.Thread) -> bool:
