@@ -12,6 +12,7 @@ from fleet.backend import Backend, Kind
 from fleet.engine import EngineHistory
 from fleet.fetch import Fetcher
 from fleet.history import History
+from fleet.judgement import WAITS_OF_PROOF
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,14 @@ def engines_to_ask(
         for name, engine in history.engines.items()
         if _is_due(engine, now, every or 0.0, backend.wait)
     ]
+
+
+def past_proof(backend: Backend) -> float:
+    """Seconds after which a request is given up: past all proof, also that of a new process.
+
+    What a request that was withdrawn would have met with proves nothing.
+    """
+    return backend.warm_up + (WAITS_OF_PROOF + 1) * backend.wait
 
 
 def _is_due(engine: EngineHistory, now: float, every: float, wait: float) -> bool:

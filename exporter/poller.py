@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from exporter.asking import Asking, engines_to_ask
+from exporter.asking import Asking, engines_to_ask, past_proof
 from exporter.memory import OK, READ_RESULTS, Memory, Snapshot
 from fleet.answer import MODELS, Answer, Result, ask
 from fleet.backend import Backend, Kind
 from fleet.fetch import Failure, Fetcher, Trouble
 from fleet.history import History, Look, after, asking, heard, told_of_pause
-from fleet.judgement import WAITS_OF_PROOF, judge
+from fleet.judgement import judge
 from fleet.read import Reader
 from fleet.reading import Reading
 from fleet.settings import ExporterSettings
@@ -51,7 +51,7 @@ class Poller:
         self._asking = Asking(
             backend,
             lambda: Fetcher(backend, "exporter"),
-            patience=(WAITS_OF_PROOF + 1) * backend.wait if patience is None else patience,
+            patience=past_proof(backend) if patience is None else patience,
             monotonic=monotonic,
         )
         self._history = History() if history is None else history

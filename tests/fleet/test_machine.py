@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings, target
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from exporter.asking import engines_to_ask
+from exporter.asking import engines_to_ask, past_proof
 from fleet.answer import Answer, Result
 from fleet.backend import Backend
 from fleet.fetch import Failure, Trouble
@@ -118,7 +118,7 @@ class Watch(RuleBasedStateMachine):
         if clock:
             self.clock += seconds
         for name, (sent, process) in list(self.open.items()):
-            if self.clock - sent >= PATIENCE:
+            if self.clock - sent >= past_proof(self.backend):
                 del self.open[name]
                 self.ends.append((name, UNANSWERED))
                 if process == self.process and name in self.server.engines:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from benchmarks.tournament.seen import FIRST_START, QUICK, Seen, Ticket
-from exporter.asking import engines_to_ask
+from exporter.asking import engines_to_ask, past_proof
 from fleet.answer import Answer, Result
 from fleet.backend import Backend, Kind
 from fleet.fetch import ENGINE_IS_DEAD, Failure, Trouble
@@ -30,7 +30,7 @@ BACKEND = Backend(
     load_time=DefaultsSection().load_time,
     warm_up=DefaultsSection().warm_up,
 )
-PATIENCE = (WAITS_OF_PROOF + 1) * BACKEND.wait
+PATIENCE = past_proof(BACKEND)
 # `for` of VLLMEngineDead in rules/alerts.yml.
 DEAD_FOR = 90.0
 CONFIRM_FOR: float = RemediatorSection.model_fields["confirm_for"].default
