@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from fleet.way import Way
+
 
 class Kind(StrEnum):
     """What answers at a backend's URL."""
@@ -14,12 +16,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Restart:
-    """How one backend is restarted: a program and its arguments, run without a shell.
+    """How one backend is restarted; ``timeout`` is in seconds, the model's loading comes after."""
 
-    ``timeout`` is in seconds, for the command alone; the model's loading comes after it.
-    """
-
-    command: tuple[str, ...]
+    way: Way
     timeout: float
 
 
@@ -32,6 +31,8 @@ class Backend:
     is proof of a hang, and ``load_time`` is how long a restarted server may take to answer again.
     ``warm_up``, also in seconds, is how long a new process that has put out nothing yet may be
     silent before that counts: the first request may have to wait for a compilation.
+    ``evidence`` are commands whose output is kept when it is restarted; ``gateways`` are the base
+    URLs of the gateways whose streams are moved away before.
     """
 
     name: str
@@ -42,3 +43,5 @@ class Backend:
     warm_up: float = 0.0
     api_key_file: Path | None = None
     restart: Restart | None = None
+    evidence: tuple[tuple[str, ...], ...] = ()
+    gateways: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from fleet import __version__
 from fleet.listen import listen_address
 from fleet.mistake import shown
-from fleet.schema import HttpUrl, Seconds
+from fleet.value import HttpUrl, Seconds
 
 Value = TypeVar("Value")
 

@@ -9,21 +9,40 @@ from pydantic_core import ErrorDetails
 
 from fleet.schema import (
     BackendSection,
+    BasicAuthSection,
     DefaultsSection,
     DiscoverySection,
     DnsSection,
+    DockerSection,
     ExporterSection,
     FleetFile,
+    KubernetesSection,
     RemediatorSection,
     RestartSection,
+    SystemdSection,
+    TlsSection,
 )
 
 REQUIRED = {
     "mode": "is required: 'act' restarts what is proven stuck, 'shadow' decides and records the "
     "same but restarts nothing",
     "names": "is required: a list of the DNS names to look up",
-    "token_file": "is required: the file with the bearer token that Alertmanager sends",
     "alertmanager": "is required: the URL of Alertmanager, asked for silences before a restart",
+}
+
+SECTIONS: dict[str, type[BaseModel]] = {
+    "backends": BackendSection,
+    "restart": RestartSection,
+    "systemd": SystemdSection,
+    "docker": DockerSection,
+    "kubernetes": KubernetesSection,
+    "defaults": DefaultsSection,
+    "discovery": DiscoverySection,
+    "dns": DnsSection,
+    "exporter": ExporterSection,
+    "remediator": RemediatorSection,
+    "basic_auth": BasicAuthSection,
+    "tls": TlsSection,
 }
 
 WRONG_TYPES = {
@@ -31,6 +50,8 @@ WRONG_TYPES = {
     "list_type": "is not a list",
     "string_type": "is not text",
     "int_type": "is not a whole number",
+    "float_type": "is not a number",
+    "bool_type": "is not true or false",
 }
 
 
@@ -70,14 +91,6 @@ def _did_you_mean(place: tuple[int | str, ...], file: type[BaseModel]) -> str:
     model: Any = file
     for part in place[:-1]:
         if isinstance(part, str):
-            model = {
-                "backends": BackendSection,
-                "restart": RestartSection,
-                "defaults": DefaultsSection,
-                "discovery": DiscoverySection,
-                "dns": DnsSection,
-                "exporter": ExporterSection,
-                "remediator": RemediatorSection,
-            }[part]
+            model = SECTIONS[part]
     close = difflib.get_close_matches(str(place[-1]), model.model_fields, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""

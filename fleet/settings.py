@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from fleet import strict_yaml
 from fleet.backend import Backend, Kind, Restart
+from fleet.contradictions import contradictions
 from fleet.discovery import Dns, Files, Record, Source
 from fleet.mistake import sentence
 from fleet.schema import (
@@ -20,10 +21,26 @@ from fleet.schema import (
     DiscoverySection,
     DnsSection,
     FleetFile,
-    resolver_address,
+    RemediatorSection,
+    RestartSection,
 )
+from fleet.value import resolver_address
+from fleet.way import Command, Docker, Kubernetes, Systemd, Way
 
 REFRESH_FILES, REFRESH_DNS = 5.0, 30.0
+LONGEST_COOL_DOWN = 14400.0
+NOT_PLAIN = {
+    "mode",
+    "alertmanager_unreachable",
+    "longest_cool_down",
+    "database",
+    "token_file",
+    "basic_auth",
+    "api_token_file",
+    "tls",
+    "gateway_token_file",
+    "evidence_folder",
+}
 
 
 class SettingsError(Exception):
@@ -54,27 +71,78 @@ class ExporterSettings:
     answer_every: float | None
 
 
+class Unreachable(StrEnum):
+    """What is done about an alert while Alertmanager cannot be asked for silences."""
+
+    HOLD = "hold"
+    GO_ON = "go_on"
+
+
+@dataclass(frozen=True)
+class BasicAuth:
+    """A user's name, and the file with the password."""
+
+    username: str
+    password_file: Path
+
+
+@dataclass(frozen=True)
+class Tls:
+    """PEM files: the certificate with its chain, and its key."""
+
+    certificate_file: Path
+    key_file: Path
+
+
 @dataclass(frozen=True)
 class RemediatorSettings:
     """What the remediator may do and how sure it must be; durations in seconds.
 
-    ``confirm_for``: how long a backend is read directly, without a sign of life, before a restart.
-    ``answer_within``: how long the short request sent in that time may stay unanswered.
-    ``recheck_every``: how often an incident that is held is looked at again.
-    ``cool_down``: the shortest time between two restarts of one backend.
-    ``fleet_restarts`` in ``fleet_window``: the most restarts of all backends together.
+    Who may speak to it: ``token_file`` and ``basic_auth`` let Alertmanager in, ``api_token_file``
+    lets people and batch jobs in (by default ``token_file`` does). What proves a hang:
+    ``confirm_for``, how long a backend is read directly without a sign of life, and
+    ``answer_within``, how long the short request sent in that time may stay unanswered.
+    What limits restarts: ``cool_down`` between two of one backend, doubled up to
+    ``longest_cool_down`` for each in a row that did not help, which is one after which the backend
+    was in trouble again sooner than ``helped_after``; after ``give_up_after`` of them a person has
+    to act; ``backend_restarts`` in ``backend_window``; ``fleet_restarts`` in ``fleet_window``;
+    ``max_parallel`` at once; none while ``storm_share`` of the fleet, and at least
+    ``storm_least`` backends, are in trouble at once.
+    ``recheck_every``: how often an incident that is held is looked at again. ``patrol_every``: how
+    often start times are read. ``takeover_after``: how long another remediator on the same database
+    has to be silent before its work is taken over.
     """
 
     mode: Mode
-    token_file: Path
-    database: str
     alertmanager: str
-    confirm_for: float
-    answer_within: float
-    recheck_every: float
-    cool_down: float
-    fleet_restarts: int
-    fleet_window: float
+    database: str
+    token_file: Path | None = None
+    basic_auth: BasicAuth | None = None
+    api_token_file: Path | None = None
+    tls: Tls | None = None
+    alertmanager_unreachable: Unreachable = Unreachable.HOLD
+    takeover_after: float = 15.0
+    confirm_for: float = 15.0
+    answer_within: float = 30.0
+    recheck_every: float = 30.0
+    patrol_every: float = 60.0
+    cool_down: float = 900.0
+    longest_cool_down: float = LONGEST_COOL_DOWN
+    helped_after: float = 3600.0
+    give_up_after: int = 3
+    backend_restarts: int = 4
+    backend_window: float = 43200.0
+    fleet_restarts: int = 3
+    fleet_window: float = 3600.0
+    max_parallel: int = 1
+    storm_share: float = 0.5
+    storm_least: int = 3
+    longest_hold: float = 604800.0
+    gateway_token_file: Path | None = None
+    drain_timeout: float = 60.0
+    evidence_folder: Path | None = None
+    evidence_timeout: float = 20.0
+    evidence_keep: int = 100
 
 
 @dataclass(frozen=True)
@@ -120,7 +188,7 @@ def parse(text: str, file: Path) -> Settings:
         fleet = FleetFile.model_validate(tree)
     except ValidationError as error:
         raise SettingsError(tuple(f"{file}: {sentence(e)}" for e in error.errors())) from None
-    problems = tuple(f"{file}: {problem}" for problem in _contradictions(fleet))
+    problems = tuple(f"{file}: {problem}" for problem in contradictions(fleet))
     if problems:
         raise SettingsError(problems)
     return _settings(fleet, file)
@@ -134,18 +202,32 @@ def _settings(fleet: FleetFile, file: Path) -> Settings:
         file=file,
         backends=tuple(_one(entry, fleet.defaults, folder) for entry in fleet.backends),
         exporter=ExporterSettings(**fleet.exporter.model_dump()),
-        remediator=None
-        if remediator is None
-        else RemediatorSettings(
-            **remediator.model_dump(exclude={"mode", "token_file", "database"}),
-            mode=Mode(remediator.mode),
-            token_file=folder / remediator.token_file,
-            database=_anchored(remediator.database, folder),
-        ),
+        remediator=None if remediator is None else _remediator(remediator, folder),
         discovery=tuple(
             _source(i, entry, fleet.defaults, folder) for i, entry in enumerate(fleet.discovery)
         ),
     )
+
+
+def _remediator(entry: RemediatorSection, folder: Path) -> RemediatorSettings:
+    basic, tls = entry.basic_auth, entry.tls
+    return RemediatorSettings(
+        **entry.model_dump(exclude=NOT_PLAIN),
+        mode=Mode(entry.mode),
+        alertmanager_unreachable=Unreachable(entry.alertmanager_unreachable),
+        longest_cool_down=entry.longest_cool_down or max(LONGEST_COOL_DOWN, entry.cool_down),
+        database=_anchored(entry.database, folder),
+        token_file=_beside(entry.token_file, folder),
+        basic_auth=BasicAuth(basic.username, folder / basic.password_file) if basic else None,
+        api_token_file=_beside(entry.api_token_file or entry.token_file, folder),
+        tls=Tls(folder / tls.certificate_file, folder / tls.key_file) if tls else None,
+        gateway_token_file=_beside(entry.gateway_token_file, folder),
+        evidence_folder=_beside(entry.evidence_folder, folder),
+    )
+
+
+def _beside(file: str | None, folder: Path) -> Path | None:
+    return None if file is None else folder / file
 
 
 def _one(entry: BackendSection, defaults: DefaultsSection, folder: Path) -> Backend:
@@ -157,10 +239,23 @@ def _one(entry: BackendSection, defaults: DefaultsSection, folder: Path) -> Back
         load_time=entry.load_time or defaults.load_time,
         warm_up=entry.warm_up or defaults.warm_up,
         api_key_file=folder / entry.api_key_file if entry.api_key_file else None,
-        restart=Restart(tuple(entry.restart.command), entry.restart.timeout)
+        restart=Restart(_way(entry.restart, folder), entry.restart.timeout)
         if entry.restart
         else None,
+        evidence=tuple(tuple(words) for words in entry.evidence),
+        gateways=tuple(defaults.gateways if entry.gateways is None else entry.gateways),
     )
+
+
+def _way(entry: RestartSection, folder: Path) -> Way:
+    if entry.systemd:
+        return Systemd(**entry.systemd.model_dump())
+    if entry.docker:
+        return Docker(**entry.docker.model_dump())
+    if entry.kubernetes:
+        values = entry.kubernetes.model_dump(exclude={"kubeconfig"})
+        return Kubernetes(**values, kubeconfig=_beside(entry.kubernetes.kubeconfig, folder))
+    return Command(tuple(entry.command or ()))
 
 
 def _source(i: int, entry: DiscoverySection, defaults: DefaultsSection, folder: Path) -> Source:
@@ -168,7 +263,7 @@ def _source(i: int, entry: DiscoverySection, defaults: DefaultsSection, folder: 
         _dns(entry.dns) if entry.dns else Files(tuple(folder / path for path in entry.files or ()))
     )
     return Source(
-        name=_source_name(i, entry),
+        name=entry.name or f"discovery[{i}]",
         lookup=lookup,
         refresh=entry.refresh or (REFRESH_DNS if entry.dns else REFRESH_FILES),
         scheme=entry.scheme,
@@ -178,10 +273,6 @@ def _source(i: int, entry: DiscoverySection, defaults: DefaultsSection, folder: 
         warm_up=defaults.warm_up,
         api_key_file=folder / entry.api_key_file if entry.api_key_file else None,
     )
-
-
-def _source_name(i: int, entry: DiscoverySection) -> str:
-    return entry.name or f"discovery[{i}]"
 
 
 def _dns(entry: DnsSection) -> Dns:
@@ -199,51 +290,3 @@ def _anchored(database: str, folder: Path) -> str:
     if not separator or not scheme.startswith("sqlite") or not path or path.startswith(":"):
         return database
     return f"{scheme}:///{folder / path}"
-
-
-def _contradictions(fleet: FleetFile) -> list[str]:
-    """What is wrong between settings that are each valid."""
-    problems = []
-    if not fleet.backends and not fleet.discovery:
-        problems.append(
-            "backends: is required where there is no discovery: a list of backends, each with a "
-            "name and a url"
-        )
-    waits = [(f"backends[{i}]", entry.wait) for i, entry in enumerate(fleet.backends)]
-    waits += [(f"discovery[{i}]", entry.wait) for i, entry in enumerate(fleet.discovery)]
-    for place, own in waits:
-        wait = own or fleet.defaults.wait
-        if wait < 2 * fleet.exporter.interval:
-            problems.append(
-                f"{place}.wait: {wait:g}s is shorter than two poll intervals "
-                f"(exporter.interval is {fleet.exporter.interval:g}s); one wait must hold two reads"
-            )
-    problems += _twice("backends", [entry.name for entry in fleet.backends])
-    problems += _twice("discovery", [entry.name for entry in fleet.discovery])
-    for i, entry in enumerate(fleet.discovery):
-        problems += [f"discovery[{i}]{problem}" for problem in _source_problems(entry)]
-    if fleet.exporter.timeout > fleet.exporter.interval:
-        problems.append(
-            f"exporter.timeout: {fleet.exporter.timeout:g}s is longer than exporter.interval "
-            f"({fleet.exporter.interval:g}s); one read must end before the next begins"
-        )
-    return problems
-
-
-def _twice(section: str, names: list[str | None]) -> list[str]:
-    """A sentence for each name that an earlier entry of the section has."""
-    return [
-        f"{section}[{i}].name: {name!r} is already the name of {section}[{names.index(name)}]"
-        for i, name in enumerate(names)
-        if name is not None and names.index(name) < i
-    ]
-
-
-def _source_problems(entry: DiscoverySection) -> list[str]:
-    if (entry.files is None) is (entry.dns is None):
-        return [": needs either files or dns"]
-    if entry.dns is None or (entry.dns.port is None) is (entry.dns.type == Record.SRV):
-        return []
-    if entry.dns.port is None:
-        return [f".dns.port: is required with type {entry.dns.type}, whose records hold no port"]
-    return [f".dns.port: {entry.dns.port} cannot stand with type SRV, whose records hold the port"]

@@ -8,8 +8,10 @@ class TokenError(Exception):
     """There is no token to compare with; the text is one sentence that names the file."""
 
 
-def token(file: Path) -> str:
+def token(file: Path | None) -> str:
     """The token in the file. Raises TokenError where it cannot be read, is empty or not ASCII."""
+    if file is None:
+        raise TokenError("token_file: is not set")
     try:
         text = file.read_text(encoding="ascii").strip()
     except OSError as error:

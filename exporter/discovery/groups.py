@@ -13,7 +13,8 @@ from exporter.discovery.target import NoAddressError, Target, address
 from fleet import strict_yaml
 from fleet.backend import Kind
 from fleet.mistake import sentence
-from fleet.schema import BackendName, Seconds, Section
+from fleet.schema import Section
+from fleet.value import BackendName, Seconds
 
 
 class GroupsError(Exception):

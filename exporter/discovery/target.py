@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fleet.backend import Backend, Kind
 from fleet.discovery import Source
-from fleet.schema import NAME
+from fleet.value import NAME
 
 LONGEST_NAME = 63
 HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")

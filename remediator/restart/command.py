@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import IO
 
 from fleet.backend import Backend
+from fleet.way import Command as Way
 from remediator.restart import Outcome
 
 TAIL_BYTES = 4096
@@ -27,14 +28,15 @@ class Command:
 
     def restart(self, backend: Backend) -> Outcome:
         """Run it, at most ``restart.timeout`` seconds."""
-        if backend.restart is None:
+        if backend.restart is None or not isinstance(backend.restart.way, Way):
             return Outcome(ok=False, why=f"{backend.name} has no restart.command")
+        words = backend.restart.way.words
         # A file and not a pipe: a server that the command leaves behind keeps it open, and must
         # neither hold us nor be killed by a write when we are gone.
         with tempfile.TemporaryFile() as output:
             try:
                 process = subprocess.Popen(  # noqa: S603 -- the command of fleet.yml, no shell
-                    backend.restart.command,
+                    words,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -43,9 +45,8 @@ class Command:
                     | {"LIFEGUARD_BACKEND": backend.name, "LIFEGUARD_URL": backend.url},
                 )
             except (OSError, ValueError) as error:
-                program = backend.restart.command[0]
                 reason = error.strerror if isinstance(error, OSError) else str(error)
-                return Outcome(ok=False, why=f"{program!r} cannot be run: {reason}")
+                return Outcome(ok=False, why=f"{words[0]!r} cannot be run: {reason}")
             return _ended(process, output, backend.restart.timeout)
 
 

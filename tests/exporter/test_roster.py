@@ -12,6 +12,7 @@ from exporter.schedule import NAME
 from fleet.backend import Restart
 from fleet.settings import ExporterSettings
 from fleet.state import State
+from fleet.way import Command
 from tests.exporter.fleets import backend_at, snapshot
 from tests.fleet.listeners import Connection, Handler, Listener, Vllm, eventually
 from tests.fleet.watching import recorded
@@ -92,7 +93,9 @@ def test_who_stays_keeps_counts_and_silence(memory: Memory, roster: Roster, url:
     roster.apply((stays,), QUICK)
     assert eventually(lambda: reads(memory) >= 5)
     before = of(memory, "gpu-a")
-    only_for_the_remediator = replace(stays, load_time=1.0, restart=Restart(("true",), 1.0))
+    only_for_the_remediator = replace(
+        stays, load_time=1.0, restart=Restart(Command(("true",)), 1.0)
+    )
     roster.apply((backend_at(url, name="gpu-b"), only_for_the_remediator), QUICK)
     assert eventually(lambda: reads(memory, "gpu-b") >= 1)
     after = of(memory, "gpu-a")

@@ -12,14 +12,18 @@ from hypothesis import strategies as st
 from fleet.backend import Backend, Kind, Restart
 from fleet.discovery import Dns, Files, Record, Source
 from fleet.settings import (
+    BasicAuth,
     ExporterSettings,
     Mode,
     RemediatorSettings,
     Settings,
     SettingsError,
+    Tls,
+    Unreachable,
     load,
     parse,
 )
+from fleet.way import Command, Docker, Kubernetes, Systemd
 
 FILE = Path("/etc/lifeguard/fleet.yml")
 ONE = "backends:\n  - {name: gpu-a, url: 'http://h:8000'}\n"
@@ -269,7 +273,7 @@ MISTAKES = {
     ),
     "a restart without a command": (
         backend_with("restart: {timeout: 9s}"),
-        ": backends[0].restart.command: is required",
+        ": backends[0].restart: needs one of command, systemd, docker, kubernetes",
     ),
     "a restart command that is text": (
         backend_with("restart: {command: reboot now}"),
@@ -287,6 +291,65 @@ MISTAKES = {
         backend_with("restart: {command: [sleep, 5]}"),
         ": backends[0].restart.command[1]: 5 is not text",
     ),
+    "two ways to restart": (
+        backend_with("restart: {command: [x], systemd: {unit: a.service}}"),
+        (
+            ": backends[0].restart: needs one of command, systemd, docker, kubernetes, and has "
+            "command and systemd"
+        ),
+    ),
+    "a unit that is none": (
+        backend_with("restart: {systemd: {unit: '-a; rm'}}"),
+        (
+            ": backends[0].restart.systemd.unit: '-a; rm' is not the name of a systemd unit, such "
+            "as vllm@gpu-a.service"
+        ),
+    ),
+    "a container that is none": (
+        backend_with("restart: {docker: {container: ../x}}"),
+        ": backends[0].restart.docker.container: '../x' is not the name or id of a container",
+    ),
+    "a container engine that is none": (
+        backend_with("restart: {docker: {container: x, host: 'ssh://h'}}"),
+        (
+            ": backends[0].restart.docker.host: 'ssh://h' is not where a container engine listens, "
+            "such as unix:///var/run/docker.sock"
+        ),
+    ),
+    "a setting of a way that is misspelt": (
+        backend_with("restart: {docker: {container: x, grase: 5s}}"),
+        ": backends[0].restart.docker.grase: is not a setting (did you mean 'grace'?)",
+    ),
+    "nothing in Kubernetes": (
+        backend_with("restart: {kubernetes: {namespace: n}}"),
+        ": backends[0].restart.kubernetes: needs one of pod, selector, workload",
+    ),
+    "a workload of no kind": (
+        backend_with("restart: {kubernetes: {namespace: n, workload: job/x}}"),
+        (
+            ": backends[0].restart.kubernetes.workload: 'job/x' is not a workload: "
+            "deployment/NAME, statefulset/NAME, daemonset/NAME"
+        ),
+    ),
+    "a workload with a grace": (
+        backend_with("restart: {kubernetes: {namespace: n, workload: deployment/x, grace: 1s}}"),
+        ": backends[0].restart.kubernetes.grace: is for pods; a workload has its own",
+    ),
+    "a name Kubernetes cannot have": (
+        backend_with("restart: {kubernetes: {namespace: N, pod: x}}"),
+        (
+            ": backends[0].restart.kubernetes.namespace: 'N' is not a name of Kubernetes "
+            "(lower-case letters, digits, '-', '.')"
+        ),
+    ),
+    "a share of more than all": (
+        f"{ONE}{REMEDIATOR}, storm_share: 1.5}}",
+        ": remediator.storm_share: 1.5 is wrong: input should be less than or equal to 1",
+    ),
+    "a longest cool-down that is not the longest": (
+        f"{ONE}{REMEDIATOR}, cool_down: 2h, longest_cool_down: 1h}}",
+        ": remediator.longest_cool_down: 3600s is shorter than cool_down (7200s)",
+    ),
     "no mode": (
         f"{ONE}remediator: {{token_file: token, alertmanager: 'http://am'}}",
         MODE_IS_REQUIRED,
@@ -298,9 +361,8 @@ MISTAKES = {
     "no token file": (
         f"{ONE}remediator: {{mode: act, alertmanager: 'http://am'}}",
         (
-            ": remediator.token_file: is required: the file with the bearer token that "
-            "Alertmanager "
-            "sends"
+            ": remediator.token_file: is required where there is no basic_auth: the file with the "
+            "bearer token that Alertmanager sends"
         ),
     ),
     "no Alertmanager": (
@@ -537,13 +599,20 @@ def test_a_file_with_everything_is_read_in_full() -> None:
       defaults: {wait: 2m, load_time: 1h, warm_up: 4m}
       backends:
         - {name: gpu-a, url: 'https://h/base/', wait: 1m30s, load_time: 5m, warm_up: 1m,
-           api_key_file: keys/a, restart: {command: [systemctl, restart, x], timeout: 500ms}}
+           api_key_file: keys/a, restart: {command: [systemctl, restart, x], timeout: 500ms},
+           evidence: [[nvidia-smi], [py-spy, dump]], gateways: ['http://g:8080/']}
         - {name: lb, url: 'http://[::1]:80', kind: proxy, api_key_file: /run/key, restart: null}
       exporter: {interval: 10s, timeout: 2s, answer_every: 1h}
       remediator:
         {mode: shadow, token_file: /run/token, alertmanager: 'http://am:9093/', database: 'x:///y',
-         confirm_for: 1s, answer_within: 2s, recheck_every: 3s, cool_down: 4s, fleet_restarts: 5,
-         fleet_window: 1d}
+         basic_auth: {username: am, password_file: pw}, api_token_file: api,
+         tls: {certificate_file: tls.crt, key_file: tls.key}, alertmanager_unreachable: go_on,
+         takeover_after: 10s, confirm_for: 1s, answer_within: 2s, recheck_every: 3s,
+         patrol_every: 20s, cool_down: 4s, longest_cool_down: 6s, helped_after: 7s,
+         give_up_after: 8, backend_restarts: 9, backend_window: 11s, fleet_restarts: 5,
+         fleet_window: 1d, max_parallel: 2, storm_share: 0.25, storm_least: 4, longest_hold: 1d,
+         gateway_token_file: gw, drain_timeout: 12s, evidence_folder: seen, evidence_timeout: 13s,
+         evidence_keep: 14}
     """
     read = parse(text, FILE)
     assert read == Settings(
@@ -557,7 +626,9 @@ def test_a_file_with_everything_is_read_in_full() -> None:
                 load_time=300.0,
                 warm_up=60.0,
                 api_key_file=Path("/etc/lifeguard/keys/a"),
-                restart=Restart(("systemctl", "restart", "x"), 0.5),
+                restart=Restart(Command(("systemctl", "restart", "x")), 0.5),
+                evidence=(("nvidia-smi",), ("py-spy", "dump")),
+                gateways=("http://g:8080",),
             ),
             Backend(
                 name="lb",
@@ -573,18 +644,67 @@ def test_a_file_with_everything_is_read_in_full() -> None:
         remediator=RemediatorSettings(
             mode=Mode.SHADOW,
             token_file=Path("/run/token"),
+            basic_auth=BasicAuth("am", Path("/etc/lifeguard/pw")),
+            api_token_file=Path("/etc/lifeguard/api"),
+            tls=Tls(Path("/etc/lifeguard/tls.crt"), Path("/etc/lifeguard/tls.key")),
             database="x:///y",
             alertmanager="http://am:9093",
+            alertmanager_unreachable=Unreachable.GO_ON,
+            takeover_after=10.0,
             confirm_for=1.0,
             answer_within=2.0,
             recheck_every=3.0,
+            patrol_every=20.0,
             cool_down=4.0,
+            longest_cool_down=6.0,
+            helped_after=7.0,
+            give_up_after=8,
+            backend_restarts=9,
+            backend_window=11.0,
             fleet_restarts=5,
             fleet_window=86400.0,
+            max_parallel=2,
+            storm_share=0.25,
+            storm_least=4,
+            longest_hold=86400.0,
+            gateway_token_file=Path("/etc/lifeguard/gw"),
+            drain_timeout=12.0,
+            evidence_folder=Path("/etc/lifeguard/seen"),
+            evidence_timeout=13.0,
+            evidence_keep=14,
         ),
     )
     assert read.backend("lb") is read.backends[1]
     assert read.backend("LB") is None
+
+
+def test_each_way_to_restart_is_read_in_full() -> None:
+    text = """
+      defaults: {gateways: ['http://g1:8080', 'http://g2:8080']}
+      backends:
+        - {name: a, url: 'http://a', restart: {systemd: {unit: 'vllm@a.service', user: true}}}
+        - {name: b, url: 'http://b', gateways: [],
+           restart: {docker: {container: vllm-b, host: 'tcp://h:2375', grace: 5s}}}
+        - {name: c, url: 'http://c', restart: {docker: {container: vllm-c}, timeout: 3m}}
+        - {name: d, url: 'http://d', restart: {kubernetes: {namespace: n, pod: vllm-0, grace: 9s}}}
+        - {name: e, url: 'http://e', restart: {kubernetes:
+           {namespace: n, workload: deployment/vllm, kubeconfig: kube, context: prod}}}
+    """
+    read = parse(text, FILE).backends
+    assert [backend.restart and backend.restart.way for backend in read] == [
+        Systemd("vllm@a.service", user=True),
+        Docker("vllm-b", "tcp://h:2375", 5.0),
+        Docker("vllm-c", "unix:///var/run/docker.sock", 30.0),
+        Kubernetes("n", pod="vllm-0", grace=9.0),
+        Kubernetes(
+            "n",
+            workload="deployment/vllm",
+            kubeconfig=Path("/etc/lifeguard/kube"),
+            context="prod",
+        ),
+    ]
+    assert [backend.restart and backend.restart.timeout for backend in read[:3]] == [120, 120, 180]
+    assert [len(backend.gateways) for backend in read] == [2, 0, 2, 2, 2]
 
 
 def test_sources_are_read_in_full_and_have_the_documented_defaults() -> None:

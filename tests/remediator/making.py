@@ -11,6 +11,7 @@ from typing import Any
 from fleet.backend import Backend, Kind, Restart
 from fleet.reading import EngineReading, Reading
 from fleet.settings import ExporterSettings, Mode, RemediatorSettings, Settings
+from fleet.way import Command
 from remediator.case import AlertState, Case, Standing
 from remediator.incident import Attempt, AttemptState, Incident, IncidentState
 from remediator.notification import Alert, Status, Symptom
@@ -47,7 +48,7 @@ def backend(name: str = "gpu-a", **changed: Any) -> Backend:
         kind=Kind.VLLM,
         wait=60.0,
         load_time=600.0,
-        restart=Restart(("true",), 10.0),
+        restart=Restart(Command(("true",)), 10.0),
     )
     return replace(standard, **changed)
 

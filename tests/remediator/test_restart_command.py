@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleet.backend import Backend, Restart
+from fleet.way import Command as Way
 from remediator.restart.command import TAIL_BYTES, Command
 from tests.remediator.making import backend
 
@@ -41,7 +42,7 @@ print(child.pid, flush=True)
 
 
 def python(script: str, *args: str, timeout: float = 10.0) -> Backend:
-    return backend(restart=Restart((sys.executable, "-c", script, *args), timeout))
+    return backend(restart=Restart(Way((sys.executable, "-c", script, *args)), timeout))
 
 
 def lives(pid: int) -> bool:
@@ -102,7 +103,7 @@ def test_a_command_that_is_killed_by_somebody() -> None:
     ],
 )
 def test_a_program_that_cannot_be_run(argv: tuple[str, ...], why: str) -> None:
-    outcome = Command().restart(backend(restart=Restart(argv, 10.0)))
+    outcome = Command().restart(backend(restart=Restart(Way(argv), 10.0)))
     assert not outcome.ok
     assert outcome.why == why
     assert outcome.exit_status is None

@@ -11,7 +11,7 @@ from exporter.discovery.merge import merged
 from exporter.discovery.target import Target, backend_of, name_of
 from fleet.backend import Backend, Kind
 from fleet.discovery import Files, Source
-from fleet.schema import NAME
+from fleet.value import NAME
 from tests.exporter.fleets import backend_at
 
 SOURCE = Source(
