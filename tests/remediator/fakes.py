@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from fleet.backend import Backend
 from remediator.case import Standing
 from remediator.incident import Attempt, Incident
+from remediator.peers import Drained
 from remediator.proof import Proof
 from remediator.recovery import Aftermath
 from remediator.restart import Outcome
@@ -110,6 +111,28 @@ class FakeEvidence:
             raise Killed
         self.saved.append((backend.name, attempt_id))
         return self.where
+
+
+@dataclass
+class FakeGateways:
+    """Says ``answer``, and remembers what it was asked."""
+
+    answer: Drained = field(
+        default_factory=lambda: Drained(ok=True, why="no stream was left on it", left=0)
+    )
+    drained: list[str] = field(default_factory=list)
+    undrained: list[str] = field(default_factory=list)
+    killed: bool = False
+
+    def drain(self, backend: Backend) -> Drained:
+        self.drained.append(backend.name)
+        if self.killed:
+            raise Killed
+        return self.answer
+
+    def undrain(self, backend: Backend) -> Drained:
+        self.undrained.append(backend.name)
+        return self.answer
 
 
 @dataclass
