@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 from waitress.server import create_server
 
@@ -18,7 +19,7 @@ from remediator.attempts import Attempts
 from remediator.bearer import TokenError, token
 from remediator.collector import RemediatorCollector
 from remediator.database import StorageError
-from remediator.evidence import Evidence
+from remediator.evidence import FOLDER, Evidence
 from remediator.journal import Journal
 from remediator.remedy import Peers, Remedy
 from remediator.restart.command import Command
@@ -77,6 +78,12 @@ def _attempts(settings: Settings, ours: RemediatorSettings) -> Attempts:
         raise SettingsError((f"{settings.file}: remediator.database: {error}",)) from None
 
 
+def _evidence_folder(ours: RemediatorSettings, attempts: Attempts) -> Path | None:
+    if ours.evidence_folder is not None or attempts.folder is None:
+        return ours.evidence_folder
+    return attempts.folder / FOLDER
+
+
 def _serve(settings: Settings, ours: RemediatorSettings, attempts: Attempts, listen: Listen) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -86,7 +93,7 @@ def _serve(settings: Settings, ours: RemediatorSettings, attempts: Attempts, lis
         Alertmanager(ours.alertmanager),
         Verifier(ours, _now),
         Command(),
-        Evidence(attempts.folder),
+        Evidence(_evidence_folder(ours, attempts), ours.evidence_timeout, ours.evidence_keep),
     )
     worker = Worker(Remedy(settings, ours, attempts, journal, peers, _now, stop))
     names = tuple(backend.name for backend in settings.backends)

@@ -122,7 +122,7 @@ def ended_with(status: int) -> str:
 def too_long(timeout: float, *, killed: bool) -> str:
     """One sentence about a program whose time was up."""
     end = "was killed" if killed else "could not be killed"
-    return f"the command did not end within {timeout:g} s and {end}"
+    return f"the command did not end within {round(timeout, 2):g} s and {end}"
 
 
 def printable(data: bytes) -> str:
