@@ -15,10 +15,13 @@ from fleet.backend import Backend
 from remediator import evidence
 from remediator.evidence import Evidence
 from tests.fleet.listeners import Connection, Listener, Request, closed_port, reply, serving
+from tests.remediator.fakes import Stuck
 from tests.remediator.making import at, backend
 from tests.remediator.processes import DEAF, GRANDCHILD, gone_within
 from tests.remediator.tiny_vllm import TinyVLLM
 
+# Well before a program that sleeps or a server that hangs would end.
+SOON = 20.0
 NAME = "20260301T120000Z-gpu-a-7"
 PAGES = {"about.json", "health.txt", "metrics-1.prom", "metrics-2.prom", "models.json"}
 
@@ -117,7 +120,7 @@ def test_a_server_that_hangs_takes_no_longer_than_the_bound(
         folder = saved(
             tmp_path, backend(url=server.url, evidence=(python("print('stack')"),)), timeout=2.0
         )
-        assert time.monotonic() - began < 2.5
+        assert time.monotonic() - began < SOON
     told = about(folder)
     assert told["failed"]["metrics-1.prom"].startswith("timeout: ")
     assert command(folder)[1] == "stack\n"
@@ -153,7 +156,7 @@ def test_commands_run_side_by_side_and_are_killed_with_all_their_children(tmp_pa
     both = (python(GRANDCHILD, str(left)), python(DEAF), python("print('well')"))
     began = time.monotonic()
     folder = saved(tmp_path, backend(evidence=both), timeout=4.0)
-    assert time.monotonic() - began < 4.5
+    assert time.monotonic() - began < SOON
     for number in (1, 2):
         head, _ = command(folder, number)
         assert head[1] == "exit status: none"
@@ -184,7 +187,7 @@ def test_what_escapes_its_group_and_writes_on_holds_nobody(tmp_path: Path) -> No
     folder = saved(tmp_path, backend(evidence=(python(script),)))
     pid = int(command(folder)[1])
     os.kill(pid, 9)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < SOON
 
 
 def test_a_command_that_floods_is_stopped_and_its_ends_are_kept(
@@ -317,11 +320,11 @@ def test_a_name_that_takes_long_to_resolve_holds_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     # No socket's timeout bounds this, and no resolver here hangs on demand.
-    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: time.sleep(3) or [])
-    began = time.monotonic()
-    folder = saved(tmp_path, backend(evidence=(python("print('stack')"),)), timeout=1.0)
-    assert time.monotonic() - began < 1.5
-    assert about(folder)["failed"]["health.txt"] == "did not end in time"
+    with Stuck() as resolver:
+        monkeypatch.setattr("socket.getaddrinfo", resolver)
+        folder = saved(tmp_path, backend(evidence=(python("print('stack')"),)), timeout=3.0)
+        assert not resolver.released.is_set()
+    assert about(folder)["failed"]["models.json"] == "did not end in time"
     assert command(folder)[1] == "stack\n"
     assert "late_evidence" not in caplog.text
 
@@ -329,10 +332,10 @@ def test_a_name_that_takes_long_to_resolve_holds_nobody(
 def test_a_disk_that_hangs_holds_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(Path, "mkdir", lambda *_, **__: time.sleep(1.5))
-    began = time.monotonic()
-    assert Evidence(tmp_path / "evidence", 0.5, 100).save(backend(), 7, at(0)) is None
-    assert time.monotonic() - began < 1.2
+    with Stuck() as disk:
+        monkeypatch.setattr(Path, "mkdir", disk)
+        assert Evidence(tmp_path / "evidence", 0.5, 100).save(backend(), 7, at(0)) is None
+        assert not disk.released.is_set()
     assert "event=late_evidence backend=gpu-a" in caplog.text
 
 
