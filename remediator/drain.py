@@ -86,7 +86,7 @@ class _Talk:
                 last, silent = said, 0
                 continue
             silent += 1
-            if said.is_final or silent == MOST_SILENT_LOOKS:
+            if silent == MOST_SILENT_LOOKS:
                 self._end(None, why=f"while it drained: {said.why}")
                 return
         self._end(0, ok=True)

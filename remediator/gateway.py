@@ -41,13 +41,9 @@ class Said:
 
 @dataclass(frozen=True)
 class NoAnswer:
-    """Why a gateway said nothing that counts, in one sentence.
-
-    ``is_final``: it would say the same again, or is not there any more.
-    """
+    """Why a gateway said nothing that counts, in one sentence."""
 
     why: str
-    is_final: bool = True
 
 
 class Gateway:
@@ -108,7 +104,5 @@ class Gateway:
                 return NoAnswer(f"it does not know {self._backend} (HTTP {failure.status})")
             case Trouble.NO_KEY:
                 return NoAnswer("gateway_token_file does not hold one line of ASCII text")
-            case Trouble.TIMEOUT | Trouble.RESET | Trouble.HTTP_ERROR:
-                return NoAnswer(failure.why, is_final=False)
             case _:
                 return NoAnswer(failure.why)
