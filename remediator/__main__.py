@@ -6,10 +6,10 @@ import sys
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 from waitress.server import create_server
 
-from fleet.backend import Backend
 from fleet.family import registry
 from fleet.flags import flags
 from fleet.listen import Listen
@@ -18,11 +18,12 @@ from remediator.alertmanager import Alertmanager
 from remediator.bearer import TokenError, token
 from remediator.collector import RemediatorCollector
 from remediator.database import StorageError
-from remediator.evidence import Evidence
+from remediator.drain import Gateways
+from remediator.evidence import FOLDER, Evidence
 from remediator.journal import Journal
 from remediator.locks import Locks
 from remediator.patrol import Glance, Patrol
-from remediator.peers import Drained, Peers
+from remediator.peers import Peers
 from remediator.remedy import Remedy
 from remediator.restart.command import Command
 from remediator.store import Store
@@ -81,6 +82,12 @@ def _store(settings: Settings, ours: RemediatorSettings) -> Store:
         raise SettingsError((f"{settings.file}: remediator.database: {error}",)) from None
 
 
+def _evidence_folder(ours: RemediatorSettings, store: Store) -> Path | None:
+    if ours.evidence_folder is not None or store.folder is None:
+        return ours.evidence_folder
+    return store.folder / FOLDER
+
+
 def _serve(settings: Settings, ours: RemediatorSettings, store: Store, listen: Listen) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -90,8 +97,8 @@ def _serve(settings: Settings, ours: RemediatorSettings, store: Store, listen: L
         Alertmanager(ours.alertmanager),
         Verifier(ours, _now),
         Command(),
-        Evidence(store.folder),
-        NoGateways(),
+        Evidence(_evidence_folder(ours, store), ours.evidence_timeout, ours.evidence_keep),
+        Gateways(ours.gateway_token_file, ours.drain_timeout),
     )
     locks = Locks(store.database, ours.takeover_after)
     worker = Worker(Remedy(settings, ours, store, journal, peers, _now, stop), locks)
@@ -123,16 +130,6 @@ def _serve(settings: Settings, ours: RemediatorSettings, store: Store, listen: L
     worker.wait_idle(SHUTDOWN_SECONDS)
     locks.leave()
     return 0
-
-
-class NoGateways:
-    """Stands in until gateways can be asked."""
-
-    def drain(self, backend: Backend) -> Drained:
-        return Drained(ok=True, why="", left=0)
-
-    def undrain(self, backend: Backend) -> Drained:
-        return Drained(ok=True, why="", left=0)
 
 
 def _now() -> datetime:

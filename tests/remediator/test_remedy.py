@@ -9,9 +9,9 @@ import pytest
 
 from fleet.backend import Backend
 from remediator.case import Standing
+from remediator.drain import Drained
 from remediator.incident import AttemptState, IncidentState
 from remediator.patrol import Patrol
-from remediator.peers import Drained
 from remediator.record import EVERY_BACKEND, Whose
 from remediator.recovery import Aftermath
 from remediator.restart import Outcome
