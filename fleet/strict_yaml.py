@@ -1,5 +1,7 @@
 """YAML in which a key that is written twice is a mistake; every mistake is one sentence."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import yaml
@@ -46,8 +48,21 @@ class Texts(_NoKeyTwice, yaml.BaseLoader):
 
 def tree(text: str, loader: type[Values | Texts]) -> object:
     """What the text says. Raises YamlError."""
-    try:
+    with _one_sentence():
         return yaml.load(text, Loader=loader)  # noqa: S506 -- safe ones
+
+
+def nodes(text: str) -> tuple[yaml.Node, ...]:
+    """The documents of the text, as PyYAML's nodes, which know their places. Raises YamlError."""
+    with _one_sentence():
+        return tuple(node for node in yaml.compose_all(text, Loader=Texts) if node is not None)
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """PyYAML's mistakes as a YamlError."""
+    try:
+        yield
     except yaml.MarkedYAMLError as error:
         sentence = f"is not valid YAML: {error.problem}"
         raise YamlError(sentence, error.problem_mark) from None
