@@ -12,7 +12,7 @@ import yaml
 
 from fleet.strict_yaml import YamlError, nodes
 
-MOST_VALUES = 100_000
+MOST_VALUES = 100_000  # keys count, too
 MOST_LEVELS = 60
 
 
@@ -63,7 +63,9 @@ class Placed:
 def documents(text: str) -> tuple[Placed, ...]:
     """What the text says, document by document. Raises YamlError."""
     copying = _Copying()
-    return tuple(copying.placed(node, node.start_mark.line + 1, 0) for node in nodes(text))
+    return tuple(
+        copying.placed(node, node.start_mark.line + 1, 0) for node in nodes(text, MOST_VALUES)
+    )
 
 
 class _Copying:

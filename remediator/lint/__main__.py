@@ -1,6 +1,7 @@
 """``vllm-remediator lint FILE…``: what else could restart a vLLM server, and the fix for each."""
 
 import argparse
+import io
 import sys
 import traceback
 from collections.abc import Sequence
@@ -30,6 +31,10 @@ exit status:
 def main(argv: Sequence[str]) -> int:
     """Look at the files and folders of the command line. Returns the exit status."""
     args = _parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A file's name need not be text.
+            stream.reconfigure(errors="backslashreplace")
     try:
         return _lint(args.files, Format(args.format), args.load_time)
     except Exception:  # noqa: BLE001 -- Python's own status for a crash would say "found"

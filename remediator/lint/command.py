@@ -12,12 +12,14 @@ REQUEST = re.compile(
     r"/v1/(?:chat/completions|completions|embeddings|responses|messages|rerank|score)\b"
     r"|/(?:generate|invocations|pooling)(?=[\"'\s?]|$)|\bchat\.completions\.create\b"
 )
-LOOK = re.compile(r"/(?:health|ping|v1/models|metrics|version|load)\w*\b")
+LOOK = re.compile(r"/(?:health\w*|v1/models|metrics)(?![\w.-])")
 CHECK = re.compile(r"\bvllm-exporter\s+check\b")
 # `check … || restart` restarts for status 2, too, which says that it cannot be judged.
 UNGUARDED = re.compile(r"\bvllm-exporter\s+check\b(?:(?!--liveness|\$\?)[^;|&\n])*\|\|")
 PUBLIC = re.compile(r"(?:openai|azure|anthropic|mistral|groq|together|googleapis|amazonaws)\.")
-URL = re.compile(r"(?:https?://)?[\w.${}\[\]-]+(?::[\w${}]+)?(?=/v1/|/generate|/invocations)")
+# The end of what stands before a request's path: scheme, host and port.
+BASE_URL = re.compile(r"(?:https?://)?[\w.:@${}\[\]-]*$")
+MOST_BASE = 300
 
 _CONTAINERS = frozenset({"restart", "kill", "stop"})
 _UNITS = frozenset(
@@ -76,7 +78,8 @@ def names_server(text: str, known: frozenset[str]) -> bool:
 
 def _names(text: str) -> set[str]:
     """What could be the name of a unit, service or workload; of an instance its template's, too."""
-    words = {word.removesuffix(".service") for word in re.findall(r"[\w@.-]+", text)}
+    found = re.findall(r"[\w@.-]++(?!=)", text)
+    words = {word.removesuffix(".service") for word in found}
     return {*words, *(f"{word.partition('@')[0]}@" for word in words if "@" in word)}
 
 
@@ -91,8 +94,8 @@ def _asked(text: str, known: frozenset[str]) -> str:
     if found is None:
         return ""
     asked = found[0].strip()
-    host = URL.search(text)
-    if names_server(text, known) or host is None or _near(host[0]):
+    base = BASE_URL.search(text[max(0, found.start() - MOST_BASE) : found.start()])
+    if names_server(text, known) or base is None or _near(base[0]):
         return asked
     return ""
 

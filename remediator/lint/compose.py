@@ -89,7 +89,7 @@ def _test(service: Placed) -> str:
     test = service.get("healthcheck", "test")
     text = " ".join(word.text for word in (test, *test.items)).strip() if test else ""
     disabled = service.word("healthcheck", "disable").lower() == "true" or text == "NONE"
-    return "" if disabled else text
+    return "" if disabled else re.sub(r"^CMD(?:-SHELL)? ", "", text)
 
 
 def _of_server(

@@ -113,6 +113,7 @@ class Place:
     line: int
 
     def finding(self, rule: Rule, why: str, fix: str | None = None) -> Finding:
-        """A finding here; ``fix`` replaces the rule's own."""
+        """A finding here; ``fix`` replaces the rule's own. No control characters come out again."""
         about = RULES[rule]
-        return Finding(self.file, self.line, rule, about.severity, why, fix or about.fix)
+        said = "".join(letter if letter.isprintable() else "�" for letter in why)
+        return Finding(self.file, self.line, rule, about.severity, said, fix or about.fix)

@@ -16,7 +16,7 @@ CRON_SUFFIXES = frozenset({".cron", ".crontab"})
 CRON_FOLDERS = frozenset({"cron.d", "crontabs"})
 # Looked for before the text is parsed, which takes a second for each few hundred kilobytes.
 MANIFEST = (re.compile(r"\bapiVersion\b"), re.compile(r"\bkind\b"))
-COMPOSE = re.compile(r"^[\"']?services[\"']?\s*:|^\s*\{.*\"services\"", re.MULTILINE | re.DOTALL)
+COMPOSE = re.compile(r"^[\"']?services[\"']?\s*:", re.MULTILINE)
 
 
 class Kind(StrEnum):
@@ -42,7 +42,8 @@ def kind(path: PurePath, text: str) -> Kind:
     named = path.name == "crontab" or path.suffix in CRON_SUFFIXES
     if named or path.parent.name in CRON_FOLDERS or cron.is_crontab(text):
         return Kind.CRON
-    if all(sign.search(text) for sign in MANIFEST) or COMPOSE.search(text):
+    as_json = text.lstrip().startswith("{") and '"services"' in text
+    if all(sign.search(text) for sign in MANIFEST) or COMPOSE.search(text) or as_json:
         return Kind.YAML
     return Kind.UNKNOWN
 

@@ -3,8 +3,8 @@
 What systemd does (systemd.service(5)):
 - Restart= starts again what exited, was killed by a signal or ran into a timeout; on-failure not
   after a status of 0, which is what vLLM exits with when its engine process has died.
-- WatchdogSec= kills a service that does not send WATCHDOG=1 by sd_notify(3) in that time. vLLM does
-  not send it.
+- WatchdogSec= kills a service that does not send WATCHDOG=1 by sd_notify(3) in that time. vLLM sends
+  systemd nothing (vllm-project/vllm pull 57637, open in September 2026, would have it send READY=1).
 - RuntimeMaxSec= kills a service that has run for so long.
 - FailureAction=, StartLimitAction= and SuccessAction= can reboot the machine (systemd.unit(5)).
 HealthOnFailure= in a Quadlet file has Podman kill, stop or restart an unhealthy container
@@ -22,6 +22,8 @@ from remediator.lint.rule import Place, Rule
 from remediator.lint.server import OTHERS, SERVES, Certainty, Described, names_vllm
 
 OFF = frozenset({"", "0", "no", "infinity", "none"})
+HEALTH_ON_FAILURE = re.compile(r"--health-on-failure[= ](?:kill|restart|stop)\b")
+HEALTH = "Podman does so when its health check fails, which is late on a busy server"
 ACTIONS = ("FailureAction", "StartLimitAction", "SuccessAction")
 
 
@@ -122,11 +124,7 @@ def _of_server(file: str, unit: Unit) -> Iterator[Finding]:
             Rule.UNIT_RUNTIME,
             "a healthy server is killed that long after its start",
         ),
-        (
-            "HealthOnFailure",
-            Rule.UNIT_HEALTH,
-            "Podman does so when its health check fails, which is late on a busy server",
-        ),
+        ("HealthOnFailure", Rule.UNIT_HEALTH, HEALTH),
         *(
             (key, Rule.UNIT_REBOOT, "the machine goes down with every other server on it")
             for key in ACTIONS
@@ -136,6 +134,12 @@ def _of_server(file: str, unit: Unit) -> Iterator[Finding]:
         if setting and setting.value.lower() not in OFF:
             said = f"{unit.name}: {key}={setting.value}: {why}"
             yield Place(file, setting.line).finding(rule, said)
+    for command in unit.commands():
+        podman = HEALTH_ON_FAILURE.search(command.value)
+        if podman:
+            said = f"{unit.name}: {podman[0]}: {HEALTH}"
+            fix = "remove --health-on-failure and let the remediator restart"
+            yield Place(file, command.line).finding(Rule.UNIT_HEALTH, said, fix)
     restart = unit.last("Restart")
     if restart and restart.value.lower() not in OFF:
         yield _of_restart(Place(file, restart.line), unit.name, restart.value)
