@@ -67,8 +67,7 @@ def nodes(text: str, most: int) -> tuple[yaml.Node, ...]:
             self.left -= 1
             if self.left < 0:
                 raise yaml.composer.ComposerError(
-                    problem=f"there are more than {most} values",
-                    problem_mark=self.peek_event().start_mark,
+                    problem=f"there are more than {most} values", problem_mark=self.get_mark()
                 )
             return super().compose_node(parent, index)
 

@@ -18,7 +18,7 @@ CHECK = re.compile(r"\bvllm-exporter\s+check\b")
 UNGUARDED = re.compile(r"\bvllm-exporter\s+check\b(?:(?!--liveness|\$\?)[^;|&\n])*\|\|")
 PUBLIC = re.compile(r"(?:openai|azure|anthropic|mistral|groq|together|googleapis|amazonaws)\.")
 # The end of what stands before a request's path: scheme, host and port.
-BASE_URL = re.compile(r"(?:https?://)?[\w.:@${}\[\]-]*$")
+BASE_URL = re.compile(r"[\w.:/@${}\[\]-]*$")
 MOST_BASE = 300
 
 _CONTAINERS = frozenset({"restart", "kill", "stop"})
@@ -94,7 +94,8 @@ def _asked(text: str, known: frozenset[str]) -> str:
     if found is None:
         return ""
     asked = found[0].strip()
-    base = BASE_URL.search(text[max(0, found.start() - MOST_BASE) : found.start()])
+    before = text[max(0, found.start() - MOST_BASE) : found.start()]
+    base = BASE_URL.search(before) if asked.startswith("/") else None
     if names_server(text, known) or base is None or _near(base[0]):
         return asked
     return ""

@@ -84,6 +84,6 @@ def _watcher(command: str) -> str:
 def shown(command: str) -> str:
     """A command as a sentence may show it: on one line, short, without what may be secret."""
     text = re.sub(r"//[^/\s]*@", "//***@", " ".join(command.split()))
-    text = re.sub(r"(?i)(bearer|basic|token|key|password|secret)([ =:]+)\S+", r"\1\2***", text)
     text = re.sub(r"(?<=\s)(-u|--user)([ =]*)\S+", r"\1\2***", text)
+    text = re.sub(r"(?i)(bearer|basic|token|key|password|secret)([ =:]+)\S+", r"\1\2***", text)
     return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 1] + "…"

@@ -3,8 +3,8 @@
 What systemd does (systemd.service(5)):
 - Restart= starts again what exited, was killed by a signal or ran into a timeout; on-failure not
   after a status of 0, which is what vLLM exits with when its engine process has died.
-- WatchdogSec= kills a service that does not send WATCHDOG=1 by sd_notify(3) in that time. vLLM sends
-  systemd nothing (vllm-project/vllm pull 57637, open in September 2026, would have it send READY=1).
+- WatchdogSec= kills a service that does not send WATCHDOG=1 by sd_notify(3) in that time. vLLM
+  tells systemd nothing (vllm-project/vllm pull 57637, open in September 2026, adds READY=1 alone).
 - RuntimeMaxSec= kills a service that has run for so long.
 - FailureAction=, StartLimitAction= and SuccessAction= can reboot the machine (systemd.unit(5)).
 HealthOnFailure= in a Quadlet file has Podman kill, stop or restart an unhealthy container
