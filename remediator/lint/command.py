@@ -14,9 +14,6 @@ REQUEST = re.compile(
 )
 LOOK = re.compile(r"/(?:health\w*|v1/models|metrics)(?![\w.-])")
 CHECK = re.compile(r"\bvllm-exporter\s+check\b")
-# `check … || restart` restarts for status 2, too, which says that it cannot be judged.
-UNGUARDED = re.compile(r"\bvllm-exporter\s+check\b(?:(?!--liveness|\$\?)[^;|&\n])*\|\|")
-PUBLIC = re.compile(r"(?:openai|azure|anthropic|mistral|groq|together|googleapis|amazonaws)\.")
 # The end of what stands before a request's path: scheme, host and port.
 BASE_URL = re.compile(r"[\w.:/@${}\[\]-]*$")
 MOST_BASE = 300
@@ -67,8 +64,16 @@ class Deeds:
             asks=asks,
             looks=_first(LOOK, text),
             checks=CHECK.search(text) is not None,
-            unguarded=UNGUARDED.search(text) is not None,
+            unguarded=_unguarded(text),
         )
+
+
+def _unguarded(text: str) -> bool:
+    """Whether it is `check … || …`, which goes on for status 2, too: that it cannot be judged."""
+    _, check, after = text.partition("vllm-exporter check")
+    arguments = re.split(r"[;|&\n]", after, maxsplit=1)[0]
+    told = "--liveness" in arguments or "$?" in arguments
+    return bool(check) and not told and after[len(arguments) :].startswith("||")
 
 
 def names_server(text: str, known: frozenset[str]) -> bool:
@@ -103,8 +108,6 @@ def _asked(text: str, known: frozenset[str]) -> str:
 
 def _near(url: str) -> bool:
     """Whether a URL is of a server of one's own."""
-    if PUBLIC.search(url):
-        return False
     try:
         parts = urlsplit(url if "//" in url else f"//{url}")
         host, port = parts.hostname or "", parts.netloc.rpartition(":")[2]
@@ -119,13 +122,16 @@ def _restarted(text: str, known: frozenset[str], *, asks: bool) -> str:
     """The first part of a command line that restarts or kills a server."""
     for segment in re.split(r"[|;&\n]+|\bthen\b|\belse\b", text):
         words = segment.replace('"', " ").replace("'", " ").strip("() \t").split()
+        seen: set[str] = set()
         for at, word in enumerate(words):
             program = word.strip("()`$").rpartition("/")[2]
-            if program not in VERBS or not _does(program, words[at + 1 :]):
+            if program not in VERBS or program in seen:
                 continue
+            seen.add(program)
             # What is asked and then killed is the same server; `pgrep -f vllm | xargs kill`
             # has its name in another part.
-            if asks or program in _KILLERS or names_server(segment, known):
+            named = asks or program in _KILLERS or names_server(segment, known)
+            if named and _does(program, words[at + 1 :]):
                 return " ".join(words[at:])
     return ""
 

@@ -22,6 +22,7 @@ from remediator.lint.server import Certainty, Described
 
 # Compose alone has no use for these settings of `deploy`.
 SWARM = ("restart_policy", "update_config", "rollback_config", "placement", "endpoint_mode")
+MOST_HEALERS = 10
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -46,8 +47,8 @@ def findings(file: str, documents: Sequence[Placed], known: frozenset[str]) -> I
     """What in these documents may restart a server; ``known`` are names of servers."""
     for document in documents:
         services = _services(document)
-        healers = [each for each in map(Healer.of, services.values()) if each]
-        updaters = [each for each in map(Updater.of, services.values()) if each]
+        healers = [each for each in map(Healer.of, services.values()) if each][:MOST_HEALERS]
+        updaters = [each for each in map(Updater.of, services.values()) if each][:MOST_HEALERS]
         for name, service in services.items():
             described = _described(name, service)
             if described.certainty:

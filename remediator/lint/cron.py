@@ -37,7 +37,7 @@ def findings(file: str, path: PurePath, text: str, known: frozenset[str]) -> Ite
     has_users = path.parent.name == "cron.d" or path.parts[-2:] == ("etc", "crontab")
     for number, line in enumerate(text.split("\n"), 1):
         job = LINE.fullmatch(line.rstrip())
-        if job is None or _comment(line):
+        if job is None:
             continue
         command = job["command"]
         if has_users:

@@ -32,7 +32,6 @@ class Setting:
     """``key = value``, where continued lines are one; ``line`` is the first of them."""
 
     line: int
-    section: str
     key: str
     value: str
 
@@ -59,7 +58,7 @@ class Unit:
         """What the unit runs, without the prefixes that systemd takes off (``-@:+!``)."""
         for each in self.settings:
             if each.key.startswith("Exec") and each.value.lstrip("-@:+!"):
-                yield Setting(each.line, each.section, each.key, each.value.lstrip("-@:+!"))
+                yield Setting(each.line, each.key, each.value.lstrip("-@:+!"))
 
     @property
     def certainty(self) -> Certainty:
@@ -74,27 +73,24 @@ class Unit:
         # Where that leaves it open the name tells: of a drop-in, which starts nothing itself, or of
         # a unit whose script starts the server.
         other = OTHERS.search(f"{self.name} {started}") or scheduled.WATCHER.search(self.name)
-        timer = any(each.section == "Timer" for each in self.settings)
-        return Certainty(2 * (names_vllm(self.name) and not other and not timer))
+        return Certainty.SURE if names_vllm(self.name) and not other else Certainty.NO
 
 
 def _settings(text: str) -> Iterator[Setting]:
-    section, begun, first = "", "", 0
+    begun: list[str] = []
+    first = 0
     for number, line in enumerate(text.split("\n"), 1):
         stripped = line.strip()
         if stripped.startswith(("#", ";")) or not (stripped or begun):
             continue
         first = first if begun else number
-        begun += stripped
-        if begun.endswith("\\"):
-            begun = begun[:-1] + " "
+        begun.append(stripped.removesuffix("\\"))
+        if stripped.endswith("\\"):
             continue
-        if begun.startswith("["):
-            section = begun.strip("[]")
-        key, equals, value = begun.partition("=")
+        key, equals, value = " ".join(begun).partition("=")
         if equals:
-            yield Setting(first, section, key.strip(), value.strip())
-        begun = ""
+            yield Setting(first, key.strip(), value.strip())
+        begun = []
 
 
 def names(unit: Unit) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """YAML with places: the lines are right, and nothing it says takes long or breaks it."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.placed_yaml import MOST_LEVELS, MOST_VALUES, Placed, documents
@@ -96,6 +96,7 @@ def test_what_is_too_much_or_wrong_is_one_sentence(
     assert line is None or caught.value.line == line
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_documents_or_one_sentence(text: str) -> None:
     try:

@@ -35,6 +35,7 @@ CHAT = "/v1/chat/completions"
         ("systemctl restart nginx", ""),
         ("systemctl restart vllm-exporter", ""),
         ("docker restart vllm-router", ""),
+        ("systemctl restart nginx; tar c /etc/vllm", ""),
         ("docker logs vllm", ""),
         ("kubectl get pods -l app=vllm", ""),
         ("kubectl delete configmap vllm", ""),

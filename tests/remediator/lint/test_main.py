@@ -189,7 +189,7 @@ NAMES = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(
     NAMES.filter(lambda name: "." in name),
     st.dictionaries(KEYS, TREES, max_size=6).map(lambda tree: {"services": tree}),
@@ -213,7 +213,7 @@ LINES = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(NAMES, LINES)
 def test_any_text_is_looked_at_or_one_sentence(name: str, lines: list[str]) -> None:
     text = "\n".join(lines)
