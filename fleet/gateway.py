@@ -1,0 +1,39 @@
+"""The gateway's settings."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class GatewaySettings:
+    """How the gateway relays, drains, goes on and bills; durations in seconds, sizes in bytes.
+
+    Its end: from SIGTERM on it has ``window``; it goes on taking requests for ``propagation``,
+    until load balancers have noticed, and cuts what is left ``margin`` before the window ends. A
+    stream without a byte from its server for ``stall_after`` goes on elsewhere; before the first byte it
+    may be queued for ``first_byte_after``. ``tries``: how many backends are asked before the first
+    byte. ``legs``: at how many one stream is generated at most. ``per_caller``: requests of one
+    caller at once, None for no limit. ``resume_for``: how long a resume token is good.
+    """
+
+    admin_token_file: Path
+    keys_file: Path | None
+    database: str
+    journal_folder: Path
+    resume_key_file: Path | None
+    exporter: str | None
+    window: float
+    margin: float
+    propagation: float
+    stall_after: float
+    first_byte_after: float
+    keep_alive: float
+    connect_timeout: float
+    look_every: float
+    tries: int
+    legs: int
+    largest_body: int
+    per_caller: int | None
+    cors_origins: tuple[str, ...]
+    resume_for: float
+    takeover_after: float

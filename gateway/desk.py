@@ -1,0 +1,161 @@
+"""Where every request comes in: who may, what it is, and who answers it."""
+
+import asyncio
+import json
+import uuid
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from gateway.admin import Admin
+from gateway.ask import AskError, Route, ask
+from gateway.errors import Refusal
+from gateway.heads import Head
+from gateway.keys import Keys
+from gateway.office import Office
+from gateway.passage import Errand, Passage
+from gateway.relay import Generation
+from gateway.wire import Headers, Reply, Request
+
+TEXT: Headers = (("content-type", "text/plain; charset=utf-8"),)
+JSON: Headers = (("content-type", "application/json"),)
+GENERATED = frozenset({Route.CHAT, Route.COMPLETIONS})
+BILLED = frozenset(Route)
+LONGEST_ID = 128
+RETRY_SECONDS = 2
+
+
+class Desk:
+    """Hands each request to whoever answers it. Belongs to the office's loop."""
+
+    def __init__(
+        self, office: Office, keys: Keys, admin: Admin, registry: CollectorRegistry
+    ) -> None:
+        self._office = office
+        self._keys = keys
+        self._admin = admin
+        self._registry = registry
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pages: dict[str, Callable[[Request, Reply], None]] = {
+            "/-/healthy": self._healthy,
+            "/-/ready": self._ready,
+            "/metrics": self._metrics,
+            "/v1/models": self._models,
+        }
+
+    def handle(self, request: Request, reply: Reply) -> None:
+        """Answer a request, now or in a while."""
+        if self._office.closing:
+            reply.close_after()
+        page = self._pages.get(request.path)
+        if page is not None and request.method in ("GET", "HEAD"):
+            page(request, reply)
+        elif request.path.startswith("/admin/"):
+            self._admin.handle(request, reply)
+        else:
+            self._relay(request, reply)
+
+    def _relay(self, request: Request, reply: Reply) -> None:
+        caller = self._keys.caller(request.headers.get("authorization", ""))
+        if caller is None:
+            self._refuse(reply, Refusal(401, "the Authorization header bears no key known here"))
+            return
+        if self._office.closing:
+            self._refuse(reply, Refusal(503, "this gateway is closing", retry_after=RETRY_SECONDS))
+            return
+        most = self._office.settings.per_caller
+        if most is not None and self._in_flight(caller.id) >= most:
+            why = f"{most} requests of this caller are in flight already"
+            self._refuse(reply, Refusal(429, why, retry_after=RETRY_SECONDS))
+            return
+        request_id = self._id(request)
+        target = request.path + (f"?{request.query}" if request.query else "")
+        head = Head(request.method, target, request.headers, request_id)
+        key = request.headers.get("idempotency-key") or request_id
+        try:
+            job = self._job(request, head, caller.id, reply)
+        except AskError as error:
+            self._refuse(reply, Refusal(400, error.why, error.param))
+            return
+        self._start(job(key))
+
+    def _job(
+        self, request: Request, head: Head, caller: str, reply: Reply
+    ) -> Callable[[str], Coroutine[Any, Any, None]]:
+        route = Route(request.path) if request.path in set(Route) else None
+        if route in GENERATED and request.method == "POST":
+            forbid = request.headers.get("x-resume", "").strip().lower() == "never"
+            asked = ask(route, request.body, forbid_resume=forbid)
+            return Generation(self._office, asked, head, caller, reply).run
+        model, stream = _model_and_stream(request.body)
+        errand = Errand(
+            head=head,
+            body=request.body,
+            caller=caller,
+            model=model,
+            billed=route in BILLED and request.method == "POST",
+            stream=stream,
+        )
+        return Passage(self._office, errand, reply).run
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _in_flight(self, caller: str) -> int:
+        return sum(request.caller == caller for request in self._office.in_flight.values())
+
+    def _id(self, request: Request) -> str:
+        """The client's own id of the request, if it can be one and is not in use."""
+        given = request.headers.get("x-request-id", "")
+        fits = 0 < len(given) <= LONGEST_ID and given.isascii() and given.isprintable()
+        if fits and " " not in given and given not in self._office.in_flight:
+            return given
+        return f"req-{uuid.uuid4().hex}"
+
+    def _refuse(self, reply: Reply, refusal: Refusal) -> None:
+        self._office.counts.refused(str(refusal.status))
+        reply.send(refusal.status, refusal.headers, refusal.body)
+
+    # pages of our own
+
+    def _healthy(self, _: Request, reply: Reply) -> None:
+        reply.send(200, TEXT, b"healthy\n")
+
+    def _ready(self, _: Request, reply: Reply) -> None:
+        if not self._office.ready:
+            reply.send(503, TEXT, b"this gateway is closing\n")
+        elif not any(s.is_up(self._office.now()) for s in self._office.standings):
+            reply.send(503, TEXT, b"no backend is up\n")
+        else:
+            reply.send(200, TEXT, b"ready\n")
+
+    def _metrics(self, request: Request, reply: Reply) -> None:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        reply.send(200, (("content-type", content_type),), encode(self._registry))
+
+    def _models(self, request: Request, reply: Reply) -> None:
+        if self._keys.caller(request.headers.get("authorization", "")) is None:
+            self._refuse(reply, Refusal(401, "the Authorization header bears no key known here"))
+            return
+        cards: dict[object, dict[str, object]] = {}
+        for standing in self._office.standings:
+            for card in standing.model_cards:
+                cards.setdefault(card["id"], card)
+        body = json.dumps({"object": "list", "data": list(cards.values())}).encode()
+        reply.send(200, JSON, body)
+
+
+def _model_and_stream(body: bytes) -> tuple[str | None, bool]:
+    """Of a body that is relayed as it is: what it names, where it is JSON and names it."""
+    try:
+        value = json.loads(body) if body else None
+    except (ValueError, RecursionError):
+        return None, False
+    if not isinstance(value, dict):
+        return None, False
+    model = value.get("model")
+    return (model if isinstance(model, str) else None), value.get("stream") is True

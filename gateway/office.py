@@ -1,0 +1,87 @@
+"""What all requests share: the backends, the connections to them, the bill, what is in flight."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fleet.backend import Backend
+from fleet.gateway import GatewaySettings
+from gateway.bill import Bill
+from gateway.counts import Counts
+from gateway.seal import Seal
+from gateway.standing import Standing
+from gateway.upstream import Upstreams
+
+
+class InFlight(Protocol):
+    """A request that has no end yet, as those know it who look over all of them."""
+
+    id: str
+    caller: str
+    model: str
+    backend: str
+    began: float
+    legs: int
+
+    @property
+    def tokens(self) -> int:
+        """Output tokens delivered so far."""
+        ...
+
+    def hand_over(self, why: str) -> bool:
+        """Go on at another backend, if it can; tells whether it will."""
+        ...
+
+    def sweep(self, now: float) -> None:
+        """Look whether it has been silent for too long, either way."""
+        ...
+
+    def cut(self, reason: str) -> None:
+        """End it now, with whatever its client needs to go on later."""
+        ...
+
+
+@dataclass
+class Office:
+    """The state of one gateway process; everything belongs to its loop.
+
+    ``closing``: new requests are refused. ``ready``: load balancers may send some.
+    """
+
+    settings: GatewaySettings
+    standings: tuple[Standing, ...]
+    upstreams: Upstreams
+    bill: Bill
+    seal: Seal
+    counts: Counts
+    in_flight: dict[str, InFlight] = field(default_factory=dict)
+    ready: bool = True
+    closing: bool = False
+
+    def now(self) -> float:
+        """Seconds of the loop's clock."""
+        return asyncio.get_running_loop().time()
+
+    def wall(self) -> float:
+        """Unix seconds."""
+        return time.time()
+
+    def standing(self, name: str) -> Standing | None:
+        """The backend of exactly this name, or None."""
+        return next((s for s in self.standings if s.backend.name == name), None)
+
+    def at(self, name: str) -> Iterator[InFlight]:
+        """What is in flight at a backend."""
+        return (request for request in list(self.in_flight.values()) if request.backend == name)
+
+
+def key_of(backend: Backend) -> str | None:
+    """The backend's API key, read anew; None where it has none, or it cannot be read."""
+    if backend.api_key_file is None:
+        return None
+    try:
+        return backend.api_key_file.read_text(encoding="ascii").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None

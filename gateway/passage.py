@@ -1,0 +1,206 @@
+"""Everything that is relayed as it is: bytes in, bytes out, tried elsewhere before the first byte.
+
+What it cost is counted by the usage that the answer states. After the first byte nothing can be
+done for it: it ends as the server ended it.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.bill import Admission, Closed, End, Opened
+from gateway.choose import NoBackend, choose
+from gateway.errors import Refusal
+from gateway.heads import ELSEWHERE, Head, passed_back
+from gateway.office import Office, key_of
+from gateway.standing import Standing
+from gateway.tally import Tally
+from gateway.upstream import Leg, UpstreamError
+from gateway.wire import Reply
+
+
+@dataclass(frozen=True)
+class Errand:
+    """What is to be relayed. ``model`` None goes to any backend; ``billed`` is written down."""
+
+    head: Head
+    body: bytes
+    caller: str
+    model: str | None
+    billed: bool
+    stream: bool
+
+
+class Passage:
+    """Relays one request; see gateway.office.InFlight for what others ask of it."""
+
+    def __init__(self, office: Office, errand: Errand, reply: Reply) -> None:
+        self.id = errand.head.request_id
+        self.caller = errand.caller
+        self.model = errand.model or ""
+        self.backend = ""
+        self.legs = 0
+        self.began = office.now()
+        self._office = office
+        self._errand = errand
+        self._reply = reply
+        self._tally = Tally(stream=errand.stream)
+        self._leg: Leg | None = None
+        self._ended: asyncio.Future[str] | None = None
+        self._moved_at = self.began
+        self._status = 0
+
+    @property
+    def tokens(self) -> int:
+        """Nothing is counted before the end."""
+        return 0
+
+    async def run(self, key: str) -> None:
+        """Relay it. ``key`` names it for its caller, so that it is charged once."""
+        office, errand = self._office, self._errand
+        self._reply.follow(self)
+        office.in_flight[self.id] = self
+        office.counts.began()
+        try:
+            if errand.billed:
+                route = errand.head.target.partition("?")[0]
+                opened = Opened(self.id, self.caller, key, self.model, route, office.wall())
+                if await office.bill.admit(opened) is not Admission.NEW:
+                    self._refuse(Refusal(409, f"the request {key!r} of this caller is known"))
+                    return
+            why = await self._all_legs()
+            self._close(why)
+        finally:
+            del office.in_flight[self.id]
+            office.counts.ended(office.now() - self.began)
+
+    async def _all_legs(self) -> str:
+        tried: set[str] = set()
+        why = ""
+        while not self._reply.begun:
+            found = choose(self._office.standings, self._errand.model, tried, self._office.now())
+            if isinstance(found, NoBackend) or len(tried) >= self._office.settings.tries:
+                last = found.why if isinstance(found, NoBackend) else ""
+                status = found.status if isinstance(found, NoBackend) and not why else 503
+                self._refuse(Refusal(status, "; ".join(filter(None, (why, last))), retry_after=5))
+                return why or last
+            tried.add(found.backend.name)
+            why = await self._one_leg(found)
+        return why
+
+    async def _one_leg(self, standing: Standing) -> str:
+        """One try; the sentence is empty if it went well."""
+        self.backend = standing.backend.name
+        self.legs += 1
+        self._status = 0
+        self._moved_at = self._office.now()
+        standing.in_flight += 1
+        self._ended = asyncio.get_running_loop().create_future()
+        try:
+            self._leg = await self._office.upstreams.leg(standing.backend, fresh=self.legs > 1)
+            body = self._errand.body
+            head = self._errand.head.to(standing.backend, key_of(standing.backend), len(body))
+            self._leg.ask(head, body, self, self._office.upstreams)
+            why = await self._ended
+        except UpstreamError as error:
+            standing.failed(self._office.now())
+            return f"{self.backend}: {error.why}"
+        finally:
+            self._leg = None
+            standing.in_flight -= 1
+        return why
+
+    # what the leg tells
+
+    def head(self, status: int, headers: Mapping[str, str]) -> None:
+        """The head is there; one that another backend may not give is not passed on."""
+        self._status = status
+        self._moved_at = self._office.now()
+        if status in ELSEWHERE and self.legs < self._office.settings.tries:
+            self._end(f"{self.backend} answered {status}")
+            return
+        self._reply.begin(status, (*passed_back(headers), ("x-request-id", self.id)))
+
+    def body(self, data: bytes) -> None:
+        """A piece of the body."""
+        self._moved_at = self._office.now()
+        self._tally.add(data)
+        self._reply.write(data)
+
+    def ended(self, error: UpstreamError | None) -> None:
+        """The answer has ended, or broken off."""
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result("" if error is None else f"{self.backend}: {error.why}")
+
+    def _end(self, why: str) -> None:
+        if self._leg is not None:
+            self._leg.abort()
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(why)
+
+    # what the client and those who look over all requests do
+
+    def gone(self) -> None:
+        """The client has hung up."""
+        self._end("the client hung up")
+
+    def pause(self) -> None:
+        """The client does not read."""
+        if self._leg is not None:
+            self._leg.pause()
+
+    def resume(self) -> None:
+        """It does."""
+        if self._leg is not None:
+            self._leg.resume()
+
+    def hand_over(self, why: str) -> bool:
+        """Go on at another backend, if nothing was sent yet."""
+        if self._reply.begun:
+            return False
+        self._end(f"{self.backend}: {why}")
+        return True
+
+    def sweep(self, now: float) -> None:
+        """Look whether the backend has been silent for too long."""
+        patience = self._office.settings.first_byte_after
+        if self._leg is not None and now - self._moved_at >= patience:
+            self._end(f"{self.backend}: silent for {now - self._moved_at:.0f} s")
+
+    def cut(self, reason: str) -> None:
+        """End it now."""
+        self._end(reason)
+        if self._reply.begun:
+            self._reply.cut()
+
+    # the end
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self._office.counts.refused(str(refusal.status))
+        headers = (*refusal.headers, ("x-request-id", self.id))
+        self._reply.send(refusal.status, headers, refusal.body)
+
+    def _close(self, why: str) -> None:
+        used = self._tally.used()
+        well = not why and self._status < 400  # noqa: PLR2004 -- HTTP's errors
+        if not self._reply.ended:
+            if why:
+                self._reply.cut()
+            else:
+                self._reply.end()
+        if not self._errand.billed:
+            return
+        end = End.COMPLETE if well else End.PARTIAL if used.completion_tokens else End.FAILED
+        if self._status >= 400 or not self._status:  # noqa: PLR2004
+            end = End.REFUSED
+        self._office.counts.closed(end, "complete" if well else "broken")
+        self._office.bill.close(
+            self.id,
+            Closed(
+                end=end,
+                finish_reason="",
+                prompt_tokens=used.prompt_tokens,
+                completion_tokens=used.completion_tokens,
+                at=self._office.wall(),
+            ),
+        )

@@ -1,0 +1,217 @@
+"""The side of the servers: one exchange at a time on a kept connection, in pieces as they come."""
+
+import asyncio
+import ssl
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import httptools
+
+from fleet.backend import Backend
+
+# uvicorn closes a connection that was idle for 5 s; one that is closing must not be chosen.
+IDLE_SECONDS = 3.0
+
+
+class UpstreamError(Exception):
+    """A server could not be asked, or broke off; the text is one sentence.
+
+    ``sent``: whether the request may have reached it.
+    """
+
+    def __init__(self, why: str, *, sent: bool = True) -> None:
+        super().__init__(why)
+        self.why = why
+        self.sent = sent
+
+
+class Listener(Protocol):
+    """What a leg tells of its answer. Nothing is told after ``ended`` or ``abort``."""
+
+    def head(self, status: int, headers: Mapping[str, str]) -> None:
+        """The head is there."""
+        ...
+
+    def body(self, data: bytes) -> None:
+        """A piece of the body."""
+        ...
+
+    def ended(self, error: UpstreamError | None) -> None:
+        """The answer is there in full, or what broke it off."""
+        ...
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a backend listens."""
+
+    host: str
+    port: int
+    tls: bool
+    prefix: str
+
+    @classmethod
+    def of(cls, backend: Backend) -> "Origin":
+        """The origin of a backend's base URL."""
+        url = urlsplit(backend.url)
+        tls = url.scheme == "https"
+        return cls(url.hostname or "", url.port or (443 if tls else 80), tls, url.path)
+
+
+class Leg(asyncio.Protocol):
+    """One connection to a server, and the exchange that is on it."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self.idle_since = 0.0
+        self.used = False
+        self.listener: Listener | None = None
+        self._pool: Upstreams | None = None
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers: dict[str, str] = {}
+        self._keep = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a request can be sent on it."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    def ask(self, head: bytes, body: bytes, listener: Listener, pool: "Upstreams") -> None:
+        """Send a request, and tell the listener of its answer."""
+        self.listener = listener
+        self._pool = pool
+        self._headers = {}
+        if self._transport is not None:
+            self._transport.write(head + body)
+
+    def pause(self) -> None:
+        """Read nothing more for now."""
+        if self.is_open and self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read again."""
+        if self.is_open and self._transport is not None:
+            self._transport.resume_reading()
+
+    def abort(self) -> None:
+        """Break off: the server then stops working on it."""
+        self.listener = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    # asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection stands."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- it is a stream's
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """A piece of the answer."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(f"what it answered is no HTTP: {error}")
+            self.abort()
+
+    def eof_received(self) -> bool:
+        """The server closes: an answer without a length ends here."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The server is gone."""
+        self._transport = None
+        if self.listener is not None:
+            self._fail(f"the connection was lost: {exc}" if exc else "the connection was closed")
+
+    # the parser's side
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header."""
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        """The head is there."""
+        status = self._parser.get_status_code()
+        if status >= 200 and self.listener is not None:  # noqa: PLR2004 -- 1xx are no answers
+            self.listener.head(status, self._headers)
+
+    def on_body(self, data: bytes) -> None:
+        """A piece of the body."""
+        if self.listener is not None:
+            self.listener.body(data)
+
+    def on_message_complete(self) -> None:
+        """The answer is there in full."""
+        if self._parser.get_status_code() < 200:  # noqa: PLR2004 -- as above
+            return
+        keep = self._parser.should_keep_alive()
+        listener, self.listener = self.listener, None
+        self._parser = httptools.HttpResponseParser(self)
+        if keep and self._pool is not None:
+            self._pool.give_back(self)
+        elif self._transport is not None:
+            self._transport.close()
+        if listener is not None:
+            listener.ended(None)
+
+    def _fail(self, why: str) -> None:
+        listener, self.listener = self.listener, None
+        if listener is not None:
+            listener.ended(UpstreamError(why))
+
+
+class Upstreams:
+    """The connections to all servers. Belongs to one loop; ``connect_timeout`` is in seconds."""
+
+    def __init__(self, connect_timeout: float) -> None:
+        self._connect_timeout = connect_timeout
+        self._idle: defaultdict[Origin, list[Leg]] = defaultdict(list)
+
+    async def leg(self, backend: Backend, *, fresh: bool = False) -> Leg:
+        """A connection to a backend: an idle one if there is one, and none is asked for anew.
+
+        Raises UpstreamError where nobody answers within ``connect_timeout``.
+        """
+        origin = Origin.of(backend)
+        now = asyncio.get_running_loop().time()
+        idle = self._idle[origin]
+        while idle and not fresh:
+            leg = idle.pop()
+            if leg.is_open and now - leg.idle_since < IDLE_SECONDS:
+                leg.used = True
+                return leg
+            leg.abort()
+        return await self._connect(origin)
+
+    async def _connect(self, origin: Origin) -> Leg:
+        loop = asyncio.get_running_loop()
+        context = ssl.create_default_context() if origin.tls else None
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                _, leg = await loop.create_connection(
+                    lambda: Leg(origin), origin.host, origin.port, ssl=context
+                )
+        except TimeoutError:
+            why = f"no connection within {self._connect_timeout:g} s"
+            raise UpstreamError(why, sent=False) from None
+        except OSError as error:
+            raise UpstreamError(f"no connection: {error.strerror or error}", sent=False) from None
+        return leg
+
+    def give_back(self, leg: Leg) -> None:
+        """Keep a connection for the next request."""
+        leg.idle_since = asyncio.get_running_loop().time()
+        self._idle[leg.origin].append(leg)
+
+    def close(self) -> None:
+        """Close what is idle."""
+        for idle in self._idle.values():
+            for leg in idle:
+                leg.abort()
+        self._idle.clear()
