@@ -9,7 +9,8 @@ import pytest
 
 from fleet.backend import Backend, Restart
 from fleet.way import Command as Way
-from remediator.restart.command import TAIL_BYTES, Command
+from remediator.restart.command import Command
+from remediator.restart.process import TAIL_BYTES
 from tests.remediator.making import backend
 
 GRANDCHILD = """
