@@ -21,7 +21,7 @@ from remediator.database import StorageError
 from remediator.evidence import Evidence
 from remediator.journal import Journal
 from remediator.remedy import Peers, Remedy
-from remediator.restart.command import Command
+from remediator.restart.by_way import ByWay, lacking
 from remediator.verify import Verifier
 from remediator.webhook import MOST_BYTES, Desk, create_app
 from remediator.worker import Worker
@@ -60,13 +60,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _ours(settings: Settings) -> RemediatorSettings:
-    """The remediator's section, with a token to compare with. Raises SettingsError."""
+    """The remediator's section, with a token and all that it restarts by. Raises SettingsError."""
     if settings.remediator is None:
         raise SettingsError((f"{settings.file}: remediator: is required by vllm-remediator",))
     try:
         token(settings.remediator.token_file)
     except TokenError as error:
         raise SettingsError((f"{settings.file}: remediator.{error}",)) from None
+    sentences = lacking(settings.backends)
+    if sentences:
+        raise SettingsError(tuple(f"{settings.file}: {sentence}" for sentence in sentences))
     return settings.remediator
 
 
@@ -85,7 +88,7 @@ def _serve(settings: Settings, ours: RemediatorSettings, attempts: Attempts, lis
     peers = Peers(
         Alertmanager(ours.alertmanager),
         Verifier(ours, _now),
-        Command(),
+        ByWay(),
         Evidence(attempts.folder),
     )
     worker = Worker(Remedy(settings, ours, attempts, journal, peers, _now, stop))

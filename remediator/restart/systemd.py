@@ -13,6 +13,7 @@ from fleet.backend import Backend
 from fleet.way import Systemd as Way
 from remediator.restart import Outcome
 from remediator.restart.process import CannotRunError, Ended, run
+from remediator.restart.sentence import one_line
 
 RUNTIME = "XDG_RUNTIME_DIR"
 NO_UNIT = 5  # as for init scripts: the program is not installed
@@ -56,7 +57,7 @@ def _why(way: Way, ended: Ended, timeout: float) -> str:
         )
     if ended.status == 0:
         return f"{manager} has restarted {way.unit}"
-    said = " ".join(ended.output.split("\n", 1)[0].split()).rstrip(".")
+    said = one_line(ended.output.partition("\n")[0]).rstrip(".")
     if ended.status == NO_UNIT and "not found" in ended.output:
         return f"{manager} has no unit {way.unit}"
     if any(words in ended.output for words in DENIED):
