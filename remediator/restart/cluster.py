@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, NewConnectionError
 from urllib3.exceptions import TimeoutError as NoAnswerError
 
 from fleet.way import Kubernetes as Way
@@ -172,6 +172,8 @@ class Cluster:
             if not error.status:
                 raise self._unheard(error.reason or "no reason") from error
             status, body = error.status, error.body
+        except NewConnectionError as error:  # which urllib3 counts among what took too long
+            raise self._unheard(sentence(error)) from error
         except (NoAnswerError, TimeoutError) as error:
             raise self._unheard(f"no answer within {self._deadline.seconds:g} s") from error
         except (HTTPError, OSError) as error:

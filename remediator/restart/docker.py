@@ -4,6 +4,7 @@ The engine sends SIGTERM to the container's first process, SIGKILL to all of it 
 then starts it anew. It goes on with that also when we no longer wait for its reply.
 """
 
+import socket
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ class _Act:
 
     def _restart(self, deadline: Deadline) -> Outcome:
         name = self.way.container
+        _reach(self.way.host, deadline)
         client = APIClient(base_url=self.way.host, version="auto", timeout=ceil(deadline.left()))
         with closing(client):
             client.timeout = ceil(deadline.left())
@@ -84,6 +86,15 @@ class _Act:
         if self.asked:
             return f"the engine at {self.way.host} was lost: {sentence(error)}; {asked}"
         return f"no engine answers at {self.way.host}: {sentence(error)}"
+
+
+def _reach(host: str, deadline: Deadline) -> None:
+    """Raises OSError where nobody listens on a unix socket: the package leaks it then."""
+    scheme, _, path = host.partition("://")
+    if scheme == "unix":
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(deadline.left())
+            sock.connect(path)
 
 
 def _said(error: APIError) -> str:

@@ -70,25 +70,23 @@ class Kubernetes:
 
     def _ended(self, cluster: Cluster, pod: Pod, deadline: Deadline, output: str) -> Outcome:
         """Whether a pod that was deleted is gone in time. What cannot be read is looked at anew."""
-        doubt = ""
+        held = ""
         try:
             while True:
                 try:
                     seen = cluster.pod(pod.name)
                 except ClusterError as error:
-                    doubt = f": {error}"
+                    held = held or f": {error}"
                 else:
-                    doubt = ""
                     if seen is None or seen.uid != pod.uid:
                         why = f"the pod {pod.name!r} was deleted and has ended"
                         return Outcome(ok=True, why=why, output=output)
-                    pod = seen
+                    held = f", held by {', '.join(seen.finalizers) or seen.node or 'no node'}"
                 time.sleep(min(self._look_every, deadline.left()))
         except TimeoutError:
-            held = f", held by {', '.join(pod.finalizers)}" if pod.finalizers else ""
             why = (
                 f"the pod {pod.name!r} was deleted and has not ended within {deadline.seconds:g} s"
-                f"{doubt or held}"
+                f"{held}"
             )
             return Outcome(ok=False, why=why, output=output)
 
