@@ -3,7 +3,7 @@
 python -m demo.parts            Prometheus and Alertmanager, for the demo and the path tests
 python -m demo.parts browser    Chromium and its driver, for the tests of the page for people
 python -m demo.parts podman     Podman, runc and a busybox, for the tests of restarted containers
-python -m demo.parts systemd    systemd, for the tests of restarted units
+python -m demo.parts systemd    systemd, D-Bus and polkit, for the tests of restarted units
 """
 
 import os
@@ -40,8 +40,12 @@ SYSTEMD_PROGRAMS: Mapping[str, Sequence[str]] = {
     "systemd": ("/lib/systemd/systemd", "/usr/lib/systemd/systemd"),
     "systemctl": ("systemctl",),
     "unshare": ("unshare",),
+    "nsenter": ("nsenter",),
+    "setpriv": ("setpriv",),
+    "dbus": ("dbus-daemon",),
+    "polkit": ("/usr/lib/polkit-1/polkitd", "/usr/libexec/polkitd"),
 }
-SYSTEMD_PACKAGES = ("systemd", "util-linux")
+SYSTEMD_PACKAGES = ("systemd", "util-linux", "dbus", "polkitd")
 INSTALL_SECONDS = 600
 
 
@@ -78,11 +82,15 @@ class Podman:
 
 @dataclass(frozen=True)
 class Systemd:
-    """systemd's path, and those of its control and of what gives it a namespace of its own."""
+    """systemd's path, and those of what it is spoken to by and of what keeps it to itself."""
 
     systemd: str
     systemctl: str
     unshare: str
+    nsenter: str
+    setpriv: str
+    dbus: str
+    polkit: str
 
 
 def find() -> Parts:
@@ -109,7 +117,7 @@ def podman() -> Podman:
 
 
 def systemd() -> Systemd:
-    """systemd, likewise. Raises PartMissingError where that cannot be done."""
+    """D-Bus, polkit and systemd, likewise. Raises PartMissingError where that cannot be done."""
     return Systemd(**_found(SYSTEMD_PROGRAMS, SYSTEMD_PACKAGES))
 
 

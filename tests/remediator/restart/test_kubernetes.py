@@ -37,7 +37,7 @@ def api() -> Iterator[ApiServer]:
 def server(api: ApiServer, tmp_path: Path) -> Server:
     file = api.kubeconfig(tmp_path)
 
-    def make(timeout: float = 20.0, **way: Any) -> Backend:
+    def make(timeout: float = 20.0, **way: Any) -> Backend:  # noqa: ANN401 -- fields by name
         return backend(restart=Restart(Way(NAMESPACE, **({"kubeconfig": file} | way)), timeout))
 
     return make

@@ -11,8 +11,9 @@ from fleet.backend import Backend, Restart
 from fleet.way import Systemd as Way
 from remediator.restart.systemd import Systemd
 from tests.remediator.making import backend
-from tests.remediator.restart.manager import Manager
+from tests.remediator.restart.manager import Manager, System
 
+RULES = Path(__file__).parents[3] / "deploy" / "systemd" / "50-vllm-lifeguard.rules"
 SLEEPS = "ExecStart=/bin/sleep 600"
 DEAF = "ExecStart=/bin/sh -c 'trap \"\" TERM; while :; do sleep 0.1; done'"
 
@@ -29,6 +30,19 @@ def manager(started: Manager, monkeypatch: pytest.MonkeyPatch) -> Manager:
     for name, value in started.environment.items():
         monkeypatch.setenv(name, value)
     return started
+
+
+@pytest.fixture(scope="module")
+def booted() -> Iterator[System]:
+    system = System(RULES)
+    yield system
+    system.stop()
+
+
+@pytest.fixture
+def system(booted: System, monkeypatch: pytest.MonkeyPatch) -> System:
+    monkeypatch.setenv("PATH", str(booted.folder / "bin"), prepend=os.pathsep)
+    return booted
 
 
 def unit(name: str, timeout: float = 20.0, *, user: bool = True) -> Backend:
@@ -55,7 +69,8 @@ def test_a_process_that_does_not_hear_sigterm_is_killed_by_systemd(manager: Mana
     assert manager.value("deaf.service", "MainPID") not in (before, "0")
 
 
-def test_a_unit_that_there_is_not(manager: Manager) -> None:
+@pytest.mark.usefixtures("manager")
+def test_a_unit_that_there_is_not() -> None:
     outcome = Systemd().restart(unit("nobody.service"))
     assert not outcome.ok
     assert outcome.why == "the user's systemd has no unit nobody.service"
@@ -107,6 +122,27 @@ def test_one_that_never_says_that_it_is_ready_is_waited_for_until_then(manager: 
     assert "its job goes on" in outcome.why
     assert manager.value("mute.service", "ActiveState") == "activating"
     manager.control("stop", "mute.service")
+
+
+def test_the_shipped_rule_lets_its_user_restart_a_unit_of_vllm(system: System) -> None:
+    system.control("start", "vllm@gpu-a.service")
+    before = system.value("vllm@gpu-a.service", "MainPID")
+    outcome = Systemd().restart(unit("vllm@gpu-a.service", user=False))
+    assert outcome.ok, outcome
+    assert outcome.why == "systemd has restarted vllm@gpu-a.service"
+    assert system.value("vllm@gpu-a.service", "MainPID") not in (before, "0")
+
+
+def test_the_shipped_rule_allows_no_other_unit_and_nobody_is_asked(system: System) -> None:
+    system.control("start", "other.service")
+    before = system.value("other.service", "MainPID")
+    outcome = Systemd().restart(unit("other.service", user=False))
+    assert not outcome.ok
+    assert outcome.why == (
+        "systemd does not allow us to restart other.service: "
+        "Failed to restart other.service: Interactive authentication required"
+    )
+    assert system.value("other.service", "MainPID") == before
 
 
 def test_no_manager_to_speak_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
