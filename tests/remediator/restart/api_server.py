@@ -16,17 +16,25 @@ from kmock import KubernetesEmulator, KubernetesError, Request, Server, action, 
 
 PODS = resource("", "v1", "pods")
 NAMESPACE = "ml"
+VERBS = {
+    action.LIST: "list",
+    action.FETCH: "get",
+    action.DELETE: "delete",
+    action.UPDATE: "patch",
+}
 REPLICA_SET = {"kind": "ReplicaSet", "name": "gpu-a-7d9", "controller": True}
 
 
 class Emulator(KubernetesEmulator):
     """``denied``: (action, plural) that no role allows; ``mute``: actions done but not answered.
+    ``allowed``: (verb, plural), nothing else then is.
 
     ``anew``: names of pods that their owner makes anew at once, under the same name. ``lost``:
     names of pods on a node that no longer answers, which stay as they were.
     """
 
     denied: set[tuple[action, str]]
+    allowed: set[tuple[str, str]] | None = None
     mute: set[action]
     anew: set[str]
     lost: set[str]
@@ -42,7 +50,7 @@ class Emulator(KubernetesEmulator):
         if self.locked_out:
             raise KubernetesError(401, "Unauthorized", "Unauthorized")
         plural = request.resource.plural if request.resource else ""
-        if request.action and (request.action, plural) in self.denied:
+        if request.action and self._is_denied(request.action, plural):
             message = f'{plural} is forbidden: User "gpu" cannot do that'
             raise KubernetesError(403, "Forbidden", message)
         if request.action is action.DELETE:
@@ -54,6 +62,11 @@ class Emulator(KubernetesEmulator):
         if request.action in self.mute:
             await asyncio.sleep(3600)
         return answer
+
+    def _is_denied(self, what: action, plural: str) -> bool:
+        if self.allowed is None:
+            return (what, plural) in self.denied
+        return (VERBS[what], plural) not in self.allowed
 
     def _check_precondition(self, request: Request) -> None:
         key = (PODS, NAMESPACE, request.name)

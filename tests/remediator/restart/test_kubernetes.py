@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from kmock import action, resource
 
 from fleet.backend import Backend, Restart
@@ -16,11 +17,17 @@ from fleet.way import Kubernetes as Way
 from remediator.restart.deadline import SLACK_SECONDS
 from remediator.restart.kubernetes import Kubernetes
 from tests.remediator.making import T0, backend
-from tests.remediator.restart.api_server import NAMESPACE, ApiServer, json_of, pod
+from tests.remediator.restart.api_server import NAMESPACE, VERBS, ApiServer, json_of, pod
 
 DEPLOYMENTS = resource("apps", "v1", "deployments")
 STATEFUL_SETS = resource("apps", "v1", "statefulsets")
 DAEMON_SETS = resource("apps", "v1", "daemonsets")
+WORKLOADS = {
+    "deployments": DEPLOYMENTS,
+    "statefulsets": STATEFUL_SETS,
+    "daemonsets": DAEMON_SETS,
+}
+ROLES = Path(__file__).parents[3] / "deploy" / "kubernetes" / "roles.yml"
 OURS = "app=vllm,backend=gpu-a"
 
 Server = Callable[..., Backend]
@@ -353,6 +360,55 @@ def test_a_program_for_credentials_that_is_late_leads_to_no_late_act(
         time.sleep(0.05)
     time.sleep(0.5)  # what would follow follows at once
     assert api.cluster.seen == []
+
+
+def roles() -> dict[str, set[tuple[str, str]]]:
+    """The verbs and resources of each role that is shipped."""
+    documents = yaml.safe_load_all(ROLES.read_text())
+    return {
+        document["metadata"]["name"]: {
+            (verb, plural)
+            for rule in document["rules"]
+            for verb in rule["verbs"]
+            for plural in rule["resources"]
+        }
+        for document in documents
+        if document["kind"] == "Role"
+    }
+
+
+@pytest.mark.parametrize(
+    ("role", "way"),
+    [
+        ("vllm-lifeguard-pods", {"pod": "gpu-a-0"}),
+        ("vllm-lifeguard-pods", {"selector": OURS}),
+        ("vllm-lifeguard-workloads", {"workload": "statefulset/gpu-a"}),
+    ],
+)
+def test_the_shipped_roles_are_enough(
+    api: ApiServer, server: Server, role: str, way: dict[str, str]
+) -> None:
+    api.put(pod("gpu-a-0"))
+    api.put({"metadata": {"name": "gpu-a"}, "spec": {}}, STATEFUL_SETS)
+    api.cluster.allowed = roles()[role]
+    outcome = driver().restart(server(**way))
+    assert outcome.ok, outcome
+
+
+def test_the_shipped_roles_are_no_more_than_is_asked_for(api: ApiServer, server: Server) -> None:
+    api.put(pod("gpu-a-0"))
+    api.put(pod("gpu-a-1"))
+    driver().restart(server(pod="gpu-a-0"))
+    driver().restart(server(selector=OURS))
+    for plural, of in WORKLOADS.items():
+        api.put({"metadata": {"name": "gpu-a"}, "spec": {}}, of)
+        driver().restart(server(workload=f"{plural.removesuffix('s')}/gpu-a"))
+    asked = {
+        (VERBS[request.action], request.resource.plural)
+        for request in api.cluster.seen
+        if request.action and request.resource
+    }
+    assert asked == set().union(*roles().values())
 
 
 def test_a_backend_that_is_restarted_otherwise() -> None:

@@ -133,7 +133,7 @@ def test_the_shipped_rule_lets_its_user_restart_a_unit_of_vllm(system: System) -
     assert system.value("vllm@gpu-a.service", "MainPID") not in (before, "0")
 
 
-def test_the_shipped_rule_allows_no_other_unit_and_nobody_is_asked(system: System) -> None:
+def test_the_shipped_rule_allows_no_other_unit(system: System) -> None:
     system.control("start", "other.service")
     before = system.value("other.service", "MainPID")
     outcome = Systemd().restart(unit("other.service", user=False))
