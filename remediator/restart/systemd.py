@@ -31,18 +31,18 @@ class Systemd:
             return Outcome(ok=False, why=f"{backend.name} has no restart.systemd")
         way = backend.restart.way
         words = ["systemctl", *(["--user"] if way.user else []), "--no-ask-password", "restart"]
+        env = environment(os.environ, Path(f"/run/user/{os.geteuid()}"))
         try:
-            ended = run([*words, "--", way.unit], backend.restart.timeout, _environment(os.environ))
+            ended = run([*words, "--", way.unit], backend.restart.timeout, env)
         except CannotRunError as error:
             return Outcome(ok=False, why=str(error))
         why = _why(way, ended, backend.restart.timeout)
         return Outcome(ended.status == 0, why, ended.status, ended.output)
 
 
-def _environment(ours: Mapping[str, str]) -> dict[str, str]:
+def environment(ours: Mapping[str, str], runtime: Path) -> dict[str, str]:
     """Ours, with messages untranslated and the way to the user's manager where no login set it."""
     env = {**ours, "LC_ALL": "C"}
-    runtime = Path(f"/run/user/{os.geteuid()}")
     if RUNTIME not in env and runtime.is_dir():
         env[RUNTIME] = str(runtime)
     return env

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.backend import Backend, Restart
 from fleet.way import Systemd as Way
-from remediator.restart.systemd import Systemd
+from remediator.restart.systemd import Systemd, environment
 from tests.remediator.making import backend
 from tests.remediator.restart.manager import Manager, System
 
@@ -157,6 +157,15 @@ def test_no_systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = Systemd().restart(unit("vllm.service"))
     assert not outcome.ok
     assert outcome.why == "'systemctl' cannot be run: No such file or directory"
+
+
+def test_a_service_without_a_login_finds_its_users_manager_where_there_is_one(
+    tmp_path: Path,
+) -> None:
+    found = environment({"LANG": "de_DE.UTF-8"}, tmp_path)
+    assert found == {"LANG": "de_DE.UTF-8", "LC_ALL": "C", "XDG_RUNTIME_DIR": str(tmp_path)}
+    assert environment({"XDG_RUNTIME_DIR": "/mine"}, tmp_path)["XDG_RUNTIME_DIR"] == "/mine"
+    assert "XDG_RUNTIME_DIR" not in environment({}, tmp_path / "none")
 
 
 def test_a_backend_that_is_restarted_otherwise() -> None:
