@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 from waitress.server import create_server
 
@@ -14,14 +15,18 @@ from fleet.flags import flags
 from fleet.listen import Listen
 from fleet.settings import RemediatorSettings, Settings, SettingsError, load
 from remediator.alertmanager import Alertmanager
-from remediator.attempts import Attempts
 from remediator.bearer import TokenError, token
 from remediator.collector import RemediatorCollector
 from remediator.database import StorageError
-from remediator.evidence import Evidence
+from remediator.drain import Gateways
+from remediator.evidence import FOLDER, Evidence
 from remediator.journal import Journal
-from remediator.remedy import Peers, Remedy
+from remediator.locks import Locks
+from remediator.patrol import Glance, Patrol
+from remediator.peers import Peers
+from remediator.remedy import Remedy
 from remediator.restart.by_way import ByWay, lacking
+from remediator.store import Store
 from remediator.verify import Verifier
 from remediator.webhook import MOST_BYTES, Desk, create_app
 from remediator.worker import Worker
@@ -49,14 +54,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.config_check:
             print(f"{args.config_file}: mode {ours.mode}, {len(settings.backends)} backends, valid")
             return 0
-        attempts = _attempts(settings, ours)
+        store = _store(settings, ours)
     except SettingsError as error:
         print(error, file=sys.stderr)
         return BAD_SETTINGS
     try:
-        return _serve(settings, ours, attempts, args.listen)
+        return _serve(settings, ours, store, args.listen)
     finally:
-        attempts.close()
+        store.close()
 
 
 def _ours(settings: Settings) -> RemediatorSettings:
@@ -73,14 +78,20 @@ def _ours(settings: Settings) -> RemediatorSettings:
     return settings.remediator
 
 
-def _attempts(settings: Settings, ours: RemediatorSettings) -> Attempts:
+def _store(settings: Settings, ours: RemediatorSettings) -> Store:
     try:
-        return Attempts(ours.database)
+        return Store(ours.database)
     except StorageError as error:
         raise SettingsError((f"{settings.file}: remediator.database: {error}",)) from None
 
 
-def _serve(settings: Settings, ours: RemediatorSettings, attempts: Attempts, listen: Listen) -> int:
+def _evidence_folder(ours: RemediatorSettings, store: Store) -> Path | None:
+    if ours.evidence_folder is not None or store.folder is None:
+        return ours.evidence_folder
+    return store.folder / FOLDER
+
+
+def _serve(settings: Settings, ours: RemediatorSettings, store: Store, listen: Listen) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -89,12 +100,15 @@ def _serve(settings: Settings, ours: RemediatorSettings, attempts: Attempts, lis
         Alertmanager(ours.alertmanager),
         Verifier(ours, _now),
         ByWay(),
-        Evidence(attempts.folder),
+        Evidence(_evidence_folder(ours, store), ours.evidence_timeout, ours.evidence_keep),
+        Gateways(ours.gateway_token_file, ours.drain_timeout),
     )
-    worker = Worker(Remedy(settings, ours, attempts, journal, peers, _now, stop))
+    locks = Locks(store.database, ours.takeover_after)
+    worker = Worker(Remedy(settings, ours, store, journal, peers, _now, stop), locks)
+    patrol = Patrol(settings, store, locks, Glance(), _now)
     names = tuple(backend.name for backend in settings.backends)
-    own = registry(RemediatorCollector(ours.mode, names, attempts, journal))
-    app = create_app(Desk(ours, attempts, journal, worker, own, _now))
+    own = registry(RemediatorCollector(ours.mode, names, store, journal, _now))
+    app = create_app(Desk(ours, store, journal, worker, own, _now))
     try:
         sockets = [listen.bound()]
     except OSError as error:
@@ -103,6 +117,9 @@ def _serve(settings: Settings, ours: RemediatorSettings, attempts: Attempts, lis
     server = create_server(app, sockets=sockets, threads=4, max_request_body_size=8 * MOST_BYTES)
     web = threading.Thread(target=server.run, name="web", daemon=True)
     loop = threading.Thread(target=worker.run, name="worker", daemon=True)
+    threading.Thread(
+        target=patrol.run, args=(ours.patrol_every, stop), name="patrol", daemon=True
+    ).start()
     web.start()
     loop.start()
     log.info("event=started mode=%s listen=%s backends=%d", ours.mode, listen, len(names))
@@ -114,6 +131,7 @@ def _serve(settings: Settings, ours: RemediatorSettings, attempts: Attempts, lis
     loop.join(timeout=2.0)
     # What is not done by then is in the database, and taken up at the next start.
     worker.wait_idle(SHUTDOWN_SECONDS)
+    locks.leave()
     return 0
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime
 from urllib.parse import urlencode
 
@@ -12,6 +13,8 @@ from remediator.case import AlertState, Standing
 from remediator.incident import Incident
 
 ALERTS = "/api/v2/alerts"
+# Every alert that says that a backend is in trouble has this label.
+IN_TROUBLE = 'symptom=~".+"'
 TIMEOUT_SECONDS = 5.0
 
 
@@ -23,19 +26,46 @@ class Alertmanager:
         self._peer = Backend("alertmanager", url, Kind.PROXY, wait=0.0, load_time=0.0)
 
     def standing(self, incident: Incident) -> Standing:
-        """How the alert of an incident stands, by its fingerprint; within TIMEOUT_SECONDS.
+        """How the alert of an incident stands, by its fingerprint, and who else is in trouble.
 
-        ``incident.backend`` must be a backend's name: it goes into the query.
+        Takes at most twice TIMEOUT_SECONDS. ``incident.backend`` must be a backend's name: it goes
+        into the query.
         """
-        query = urlencode({"filter": f'backend="{incident.backend}"'})
+        asked = ((f'backend="{incident.backend}"',), (IN_TROUBLE,))
         with closing(Fetcher(self._peer, "remediator")) as fetcher:
-            page = fetcher.get(f"{ALERTS}?{query}", timeout=TIMEOUT_SECONDS)
-        if isinstance(page, Failure):
-            return Standing(AlertState.UNKNOWN, f"Alertmanager: {page.why}")
+            try:
+                ours, all_of_them = (_alerts(fetcher, *matchers) for matchers in asked)
+            except _UnclearError as error:
+                return Standing(AlertState.UNKNOWN, f"Alertmanager: {error}")
         try:
-            return standing(json.loads(page.text), incident.fingerprint)
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return replace(standing(ours, incident.fingerprint), in_trouble=in_trouble(all_of_them))
+        except (ValueError, LookupError, TypeError, AttributeError):
             return Standing(AlertState.UNKNOWN, f"Alertmanager: {ALERTS} is not a list of alerts")
+
+
+class _UnclearError(Exception):
+    """Alertmanager did not answer, or not as it should; one sentence."""
+
+
+def _alerts(fetcher: Fetcher, *matchers: str) -> object:
+    query = urlencode([("filter", matcher) for matcher in matchers])
+    page = fetcher.get(f"{ALERTS}?{query}", timeout=TIMEOUT_SECONDS)
+    if isinstance(page, Failure):
+        raise _UnclearError(page.why)
+    try:
+        return json.loads(page.text)
+    except (ValueError, RecursionError):
+        raise _UnclearError(f"{ALERTS} is not JSON") from None
+
+
+def in_trouble(alerts: object) -> frozenset[str]:
+    """The backends that these alerts are about.
+
+    Raises one of the errors of a value that is not what it ought to be.
+    """
+    if not isinstance(alerts, list):
+        raise TypeError
+    return frozenset(str(alert["labels"].get("backend", "")) for alert in alerts) - {""}
 
 
 def standing(alerts: object, fingerprint: str) -> Standing:

@@ -1,202 +1,94 @@
-"""What the remediator remembers, in one SQL database: incidents, decisions and attempts.
+"""The attempts in the database: what was done to a server, written down before it is done."""
 
-Everything is on disk when a method returns: an alert before it is acknowledged, an attempt before
-anything is done. One remediator at a time uses a database.
-"""
-
-from collections.abc import Iterable
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Row, Select, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from fleet.reading import Reading
 from fleet.settings import Mode
-from remediator import episodes, tables
+from remediator import tables
+from remediator.backoff import LOADS_KEPT
 from remediator.database import Database
-from remediator.decision import Decision
-from remediator.incident import UNDER_WAY, Attempt, AttemptState, Decided, Incident, IncidentState
-from remediator.notification import Alert, Status
+from remediator.incident import UNDER_WAY, Attempt, AttemptState, Incident, ShadowOutcome
+
+# Whenever they were made: what tells how many in a row did not help.
+LAST_OF_BACKEND = 20
 
 
 class UnderWayError(Exception):
     """An attempt on this backend has not ended, so none is begun."""
 
 
+class TakenOverError(Exception):
+    """An attempt is not in the state any more in which it was read: another remediator has it."""
+
+
 class Attempts:
-    """The database. Its methods may be called from any thread; each is one transaction.
+    """Methods may be called from any thread; each is one transaction and raises StorageError."""
 
-    Every method raises StorageError when the database does not do what was asked.
-    """
-
-    def __init__(self, url: str) -> None:
-        """``url`` is SQLAlchemy's; tables that are missing are made. Raises StorageError."""
-        self._database = Database(url)
-
-    @property
-    def folder(self) -> Path | None:
-        """Where the database's file stands; None where it is not a file."""
-        return self._database.folder
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._database.close()
-
-    def note(self, alerts: Iterable[Alert], now: datetime) -> tuple[Incident, ...]:
-        """Open (again) the incidents of what fires and close those of what is resolved.
-
-        Returns the incidents that were closed, as they were before.
-        """
-        closed: list[Incident] = []
-        with self._database.write() as connection:
-            for alert in alerts:
-                if alert.status is Status.FIRING:
-                    episodes.open_again(connection, alert, now)
-                else:
-                    closed += episodes.resolve(connection, alert, now)
-        return tuple(closed)
-
-    def due(self, now: datetime) -> tuple[Incident, ...]:
-        """The open incidents that are due to be decided about, the longest waiting first."""
-        table = tables.incidents
-        return self._incidents(
-            select(table)
-            .where(table.c.state == IncidentState.OPEN, table.c.next_look_at <= now)
-            .order_by(table.c.next_look_at, table.c.id)
-        )
-
-    def incident(self, number: int) -> Incident:
-        """The incident of this id, as it is now."""
-        with self._database.read() as connection:
-            table = tables.incidents
-            return episodes.incident_of(
-                connection.execute(select(table).where(table.c.id == number)).one()
-            )
-
-    def open_incidents(self) -> tuple[Incident, ...]:
-        """All open incidents."""
-        table = tables.incidents
-        return self._incidents(select(table).where(table.c.state == IncidentState.OPEN))
-
-    def decided(
-        self, incident: Incident, decision: Decision, next_look_at: datetime, now: datetime
-    ) -> None:
-        """Record a decision; an Ignore closes the incident.
-
-        The journal has one line for each change of action or reason.
-        """
-        with self._database.write() as connection:
-            episodes.record(connection, incident, decision, now)
-            connection.execute(
-                update(tables.incidents)
-                .where(tables.incidents.c.id == incident.id)
-                .values(next_look_at=next_look_at)
-            )
-
-    def look_again(self, incident_id: int, at: datetime) -> None:
-        """Make an incident due at ``at``."""
-        with self._database.write() as connection:
-            table = tables.incidents
-            connection.execute(
-                update(table).where(table.c.id == incident_id).values(next_look_at=at)
-            )
-
-    def plan(
-        self, incident: Incident, mode: Mode, before: Reading | None, now: datetime
-    ) -> Attempt:
-        """Write down an attempt before anything is done.
-
-        Raises UnderWayError where another attempt on this backend has not ended.
-        """
-        values = {
-            "incident_id": incident.id,
-            "backend": incident.backend,
-            "engine": incident.engine,
-            "mode": mode,
-            "state": AttemptState.PLANNED,
-            "planned_at": now,
-            "before": before,
-        }
-        with self._database.write() as connection:
-            try:
-                result = connection.execute(insert(tables.attempts).values(**values))
-            except IntegrityError:
-                raise UnderWayError(f"an attempt on {incident.backend} is under way") from None
-            (number,) = result.inserted_primary_key or (0,)
-        return self.attempt(number)
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def advance(
         self, attempt: Attempt, state: AttemptState, now: datetime, **values: object
     ) -> Attempt:
         """Write down that an attempt has come to ``state`` now, and the other columns given.
 
-        Returns the attempt anew.
+        Returns the attempt anew. Raises TakenOverError, and writes nothing, where somebody else has
+        taken it a step further since it was read.
         """
         times = {AttemptState.ACTING: "acting_at", AttemptState.STARTING: "starting_at"}
         values[times.get(state, "ended_at")] = now
         table = tables.attempts
-        query = update(table).where(table.c.id == attempt.id)
+        query = update(table).where(table.c.id == attempt.id, table.c.state == attempt.state)
         with self._database.write() as connection:
-            connection.execute(query.values(state=state, **values))
+            if connection.execute(query.values(state=state, **values)).rowcount != 1:
+                raise TakenOverError(f"attempt {attempt.id} is not {attempt.state} any more")
         return self.attempt(attempt.id)
+
+    def tell(self, attempt: Attempt, **values: object) -> None:
+        """Write down the columns given, whatever state the attempt has come to."""
+        table = tables.attempts
+        with self._database.write() as connection:
+            connection.execute(update(table).where(table.c.id == attempt.id).values(**values))
 
     def attempt(self, number: int) -> Attempt:
         """The attempt of this id."""
+        found = self.find(number)
+        if found is None:
+            raise LookupError(number)
+        return found
+
+    def find(self, number: int) -> Attempt | None:
+        """The attempt of this id, or None."""
         with self._database.read() as connection:
             table = tables.attempts
-            return _attempt(connection.execute(select(table).where(table.c.id == number)).one())
+            row = connection.execute(select(table).where(table.c.id == number)).first()
+            return None if row is None else _attempt(row)
 
     def under_way(self) -> tuple[Attempt, ...]:
         """The attempts that have not ended."""
         table = tables.attempts
         return self._attempts(select(table).where(table.c.state.in_(UNDER_WAY)))
 
-    def bearing_on(self, incident: Incident, since: datetime) -> tuple[Attempt, ...]:
-        """The attempts that a decision has to look at.
-
-        Those of the incident, those under way, and those of any backend that did anything at or
-        after ``since`` or the beginning of the incident's alert.
-        """
+    def newest(self, most: int, backend: str | None = None) -> tuple[Attempt, ...]:
+        """The newest attempts, newest first; on one backend, or on all."""
         table = tables.attempts
-        since = min(since, incident.starts_at)
+        query = select(table).order_by(table.c.id.desc()).limit(most)
+        return self._attempts(query if backend is None else query.where(table.c.backend == backend))
+
+    def in_shadow(self, since: datetime) -> tuple[Attempt, ...]:
+        """The restarts since then that were not made, because the mode was shadow; oldest first."""
+        table = tables.attempts
         return self._attempts(
             select(table)
-            .where(
-                or_(
-                    table.c.incident_id == incident.id,
-                    table.c.state.in_(UNDER_WAY),
-                    table.c.planned_at >= since,
-                    table.c.ended_at >= since,
-                )
-            )
+            .where(table.c.mode == Mode.SHADOW, table.c.planned_at >= since)
             .order_by(table.c.id)
         )
 
-    def newest_incidents(self, most: int) -> tuple[Incident, ...]:
-        """The newest incidents, newest first."""
-        table = tables.incidents
-        return self._incidents(select(table).order_by(table.c.id.desc()).limit(most))
-
-    def newest_attempts(self, most: int) -> tuple[Attempt, ...]:
-        """The newest attempts, newest first."""
-        table = tables.attempts
-        return self._attempts(select(table).order_by(table.c.id.desc()).limit(most))
-
-    def newest_decisions(self, most: int) -> tuple[Decided, ...]:
-        """The newest lines of the journal, newest first."""
-        table = tables.decisions
-        query = (
-            select(table, tables.incidents.c.backend)
-            .join(tables.incidents)
-            .order_by(table.c.id.desc())
-            .limit(most)
-        )
-        with self._database.read() as connection:
-            return tuple(Decided(**row._mapping) for row in connection.execute(query))  # noqa: SLF001 -- public in SQLAlchemy
-
-    def attempt_counts(self, mode: Mode) -> dict[tuple[str, AttemptState], int]:
+    def counts(self, mode: Mode) -> dict[tuple[str, AttemptState], int]:
         """How many attempts of this mode there are, by backend and state."""
         table = tables.attempts
         query = (
@@ -207,8 +99,15 @@ class Attempts:
         with self._database.read() as connection:
             return {(row[0], row[1]): row[2] for row in connection.execute(query)}
 
+    def shadow_outcomes(self) -> dict[ShadowOutcome, int]:
+        """How many restarts that were not made came to each outcome."""
+        outcome = tables.attempts.c.shadow_outcome
+        query = select(outcome, func.count()).where(outcome.is_not(None)).group_by(outcome)
+        with self._database.read() as connection:
+            return {row[0]: row[1] for row in connection.execute(query)}
+
     def restarts(self) -> dict[str, tuple[int, datetime]]:
-        """For each backend, how many restart commands were begun, and when the last was."""
+        """For each backend, how many restarts were begun, and when the last was."""
         table = tables.attempts
         query = (
             select(table.c.backend, func.count(), func.max(table.c.acting_at, type_=tables.Utc()))
@@ -218,28 +117,84 @@ class Attempts:
         with self._database.read() as connection:
             return {row[0]: (row[1], row[2]) for row in connection.execute(query)}
 
-    def forget(self, before: datetime) -> None:
-        """Delete what was closed before this time and led to no attempt."""
-        table = tables.incidents
-        old = select(table.c.id).where(
-            table.c.state == IncidentState.CLOSED,
-            table.c.closed_at < before,
-            table.c.id.not_in(select(tables.attempts.c.incident_id)),
-        )
-        with self._database.write() as connection:
-            connection.execute(
-                delete(tables.decisions).where(tables.decisions.c.incident_id.in_(old))
-            )
-            connection.execute(delete(table).where(table.c.id.in_(old)))
-
-    def _incidents(self, query: Select[Any]) -> tuple[Incident, ...]:
-        with self._database.read() as connection:
-            return tuple(episodes.incident_of(row) for row in connection.execute(query))
-
     def _attempts(self, query: Select[Any]) -> tuple[Attempt, ...]:
         with self._database.read() as connection:
             return tuple(_attempt(row) for row in connection.execute(query))
 
 
+def plan(
+    connection: Connection, incident: Incident, mode: Mode, before: Reading | None, now: datetime
+) -> Attempt:
+    """Write down an attempt before anything is done.
+
+    Raises UnderWayError where another attempt on this backend has not ended.
+    """
+    values = {
+        "incident_id": incident.id,
+        "backend": incident.backend,
+        "engine": incident.engine,
+        "mode": mode,
+        "state": AttemptState.PLANNED,
+        "planned_at": now,
+        "before": before,
+    }
+    try:
+        # The savepoint keeps the rest of the transaction where the insertion is refused.
+        with connection.begin_nested():
+            result = connection.execute(insert(tables.attempts).values(**values))
+    except IntegrityError:
+        raise UnderWayError(f"an attempt on {incident.backend} is under way") from None
+    table = tables.attempts
+    (number,) = result.inserted_primary_key or (0,)
+    return _attempt(connection.execute(select(table).where(table.c.id == number)).one())
+
+
+def bearing_on(connection: Connection, incident: Incident, since: datetime) -> tuple[Attempt, ...]:
+    """The attempts that a decision has to look at.
+
+    Those of the incident, those under way, those of any backend that did anything at or after
+    ``since`` or the beginning of the incident's alert, and the last of the backend.
+    """
+    table = tables.attempts
+    since = min(since, incident.starts_at)
+    last = (
+        select(table.c.id)
+        .where(table.c.backend == incident.backend)
+        .order_by(table.c.id.desc())
+        .limit(LAST_OF_BACKEND)
+    )
+    rows = connection.execute(
+        select(table)
+        .where(
+            or_(
+                table.c.incident_id == incident.id,
+                table.c.state.in_(UNDER_WAY),
+                table.c.planned_at >= since,
+                table.c.ended_at >= since,
+                table.c.id.in_(last),
+            )
+        )
+        .order_by(table.c.id)
+    )
+    return tuple(_attempt(row) for row in rows)
+
+
+def loads(connection: Connection, backend: str) -> tuple[float, ...]:
+    """Seconds from the restart to the first answer, of the last that ended well, newest first."""
+    table = tables.attempts
+    rows = connection.execute(
+        select(table.c.acting_at, table.c.ended_at)
+        .where(
+            table.c.backend == backend,
+            table.c.mode == Mode.ACT,
+            table.c.state == AttemptState.RECOVERED,
+            table.c.acting_at.is_not(None),
+        )
+        .order_by(table.c.id.desc())
+        .limit(LOADS_KEPT)
+    )
+    return tuple((row.ended_at - row.acting_at).total_seconds() for row in rows)
+
+
 def _attempt(row: Row[Any]) -> Attempt:
-    return Attempt(**row._mapping)  # noqa: SLF001
+    return Attempt(**row._mapping)  # noqa: SLF001 -- public in SQLAlchemy, in spite of its name

@@ -21,6 +21,7 @@ class Reason(StrEnum):
 
     STUCK = "stuck"
     DEAD = "dead"
+    PLANNED = "planned"
     NOTHING_AGAINST_IT = "nothing_against_it"
     NOT_ASKED_FOR = "not_asked_for"
     UNKNOWN_BACKEND = "unknown_backend"
@@ -29,6 +30,7 @@ class Reason(StrEnum):
     STALE = "stale"
     CLOCKS_DISAGREE = "clocks_disagree"
     ALREADY_HANDLED = "already_handled"
+    HELD = "held"
     GONE = "gone"
     SUPERSEDED = "superseded"
     SILENCED = "silenced"
@@ -36,10 +38,15 @@ class Reason(StrEnum):
     ALERTMANAGER_UNREACHABLE = "alertmanager_unreachable"
     RESTARTED_SINCE = "restarted_since"
     NOT_RECOVERED = "not_recovered"
+    GAVE_UP = "gave_up"
     UNDER_WAY = "under_way"
     COOLING_DOWN = "cooling_down"
+    BACKEND_LIMIT = "backend_limit"
     FLEET_LIMIT = "fleet_limit"
-    NO_RESTART_COMMAND = "no_restart_command"
+    MAX_PARALLEL = "max_parallel"
+    TOO_MANY_UNHEALTHY = "too_many_unhealthy"
+    CANNOT_RESTART = "cannot_restart"
+    SHADOW_MODE = "shadow_mode"
     INTERRUPTED = "interrupted"
     ASLEEP = "asleep"
     PAUSED = "paused"
@@ -99,11 +106,22 @@ class Escalate:
 
 Decision = Restart | Verify | Hold | Ignore | Escalate
 
+
+@dataclass(frozen=True)
+class Answer:
+    """What one question of a decision came to; ``stands_against`` a restart, or lets it pass."""
+
+    question: str
+    said: str
+    stands_against: bool
+
+
 RESOLVED = Ignore(Reason.RESOLVED, "the alert is resolved")
 
 RECORDED = (
     (Action.RESTART, Reason.STUCK),
     (Action.RESTART, Reason.DEAD),
+    (Action.RESTART, Reason.PLANNED),
     (Action.IGNORE, Reason.NOT_ASKED_FOR),
     (Action.IGNORE, Reason.UNKNOWN_BACKEND),
     (Action.ESCALATE, Reason.PROXY),
@@ -111,6 +129,7 @@ RECORDED = (
     (Action.IGNORE, Reason.STALE),
     (Action.HOLD, Reason.CLOCKS_DISAGREE),
     (Action.IGNORE, Reason.ALREADY_HANDLED),
+    (Action.HOLD, Reason.HELD),
     (Action.IGNORE, Reason.GONE),
     (Action.IGNORE, Reason.SUPERSEDED),
     (Action.HOLD, Reason.SILENCED),
@@ -118,10 +137,15 @@ RECORDED = (
     (Action.HOLD, Reason.ALERTMANAGER_UNREACHABLE),
     (Action.HOLD, Reason.RESTARTED_SINCE),
     (Action.ESCALATE, Reason.NOT_RECOVERED),
+    (Action.ESCALATE, Reason.GAVE_UP),
     (Action.HOLD, Reason.UNDER_WAY),
     (Action.HOLD, Reason.COOLING_DOWN),
+    (Action.HOLD, Reason.BACKEND_LIMIT),
     (Action.HOLD, Reason.FLEET_LIMIT),
-    (Action.ESCALATE, Reason.NO_RESTART_COMMAND),
+    (Action.HOLD, Reason.MAX_PARALLEL),
+    (Action.HOLD, Reason.TOO_MANY_UNHEALTHY),
+    (Action.ESCALATE, Reason.CANNOT_RESTART),
+    (Action.IGNORE, Reason.SHADOW_MODE),
     (Action.ESCALATE, Reason.INTERRUPTED),
     (Action.HOLD, Reason.ASLEEP),
     (Action.HOLD, Reason.PAUSED),

@@ -1,14 +1,15 @@
 """How the rows of incidents and decisions change: opened, resolved, decided about."""
 
+import uuid
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
 from remediator import tables
-from remediator.decision import RESOLVED, Decision, Ignore
-from remediator.incident import Incident, IncidentState
-from remediator.notification import Alert
+from remediator.decision import RESOLVED, Answer, Decision, Ignore, Reason, Restart
+from remediator.incident import Incident, IncidentState, Origin
+from remediator.notification import REMEDIATE, Alert, Symptom
 
 
 def open_again(connection: Connection, alert: Alert, now: datetime) -> None:
@@ -54,14 +55,66 @@ def resolve(connection: Connection, alert: Alert, now: datetime) -> list[Inciden
     return found
 
 
-def record(connection: Connection, incident: Incident, decision: Decision, now: datetime) -> None:
-    """Record a decision; an Ignore closes the incident, and the journal only takes changes."""
+def ask(connection: Connection, backend: str, by: str, why: str, now: datetime) -> int:
+    """Open an incident for a restart that a person asks for; returns its id."""
+    result = connection.execute(
+        insert(tables.incidents).values(
+            fingerprint=uuid.uuid4().hex,
+            starts_at=now,
+            alertname="",
+            backend=backend,
+            remediate="",
+            symptom=Symptom.STUCK,
+            state=IncidentState.OPEN,
+            opened_at=now,
+            heard_at=now,
+            next_look_at=now,
+            origin=Origin.PERSON,
+            asked_by=by,
+            asked_why=why,
+        )
+    )
+    (number,) = result.inserted_primary_key or (0,)
+    return int(number)
+
+
+def incident(connection: Connection, number: int) -> Incident:
+    """The incident of this id, as it is now."""
+    table = tables.incidents
+    return incident_of(connection.execute(select(table).where(table.c.id == number)).one())
+
+
+def in_trouble(connection: Connection) -> frozenset[str]:
+    """The backends for which an open incident's alert asks for a restart."""
+    table = tables.incidents
+    query = select(table.c.backend).where(
+        table.c.state == IncidentState.OPEN,
+        table.c.origin == Origin.ALERT,
+        table.c.remediate == REMEDIATE,
+    )
+    return frozenset(connection.scalars(query))
+
+
+def record(
+    connection: Connection,
+    incident: Incident,
+    decision: Decision,
+    now: datetime,
+    answers: tuple[Answer, ...] = (),
+) -> None:
+    """Record a decision; the journal only takes changes.
+
+    An Ignore closes the incident, and so does whatever else is no restart to one that a person
+    asked for: they are told at once, and nobody is restarted hours later. While the restart that
+    they asked for is under way it stays open.
+    """
     table = tables.incidents
     what = {"action": decision.action, "reason": decision.reason}
-    told = {"until": decision.until, "why": decision.why}
+    told = {"until": decision.until, "why": decision.why, "answers": answers}
     query = update(table).where(table.c.id == incident.id)
     connection.execute(query.values(**what, **told))
-    if isinstance(decision, Ignore):
+    refused = incident.origin is Origin.PERSON and not isinstance(decision, Restart)
+    if isinstance(decision, Ignore) or (refused and decision.reason is not Reason.UNDER_WAY):
         connection.execute(query.values(state=IncidentState.CLOSED, closed_at=now))
     if not incident.was_told(decision):
         connection.execute(
@@ -72,3 +125,9 @@ def record(connection: Connection, incident: Incident, decision: Decision, now: 
 def incident_of(row: Row[Any]) -> Incident:
     """An incident from its row."""
     return Incident(**row._mapping)  # noqa: SLF001 -- public in SQLAlchemy, in spite of its name
+
+
+def look_again(connection: Connection, incident_id: int, at: datetime) -> None:
+    """Make an incident due at ``at``."""
+    table = tables.incidents
+    connection.execute(update(table).where(table.c.id == incident_id).values(next_look_at=at))

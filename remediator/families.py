@@ -11,8 +11,9 @@ from fleet import __version__
 from fleet.family import COUNTER, GAUGE, Family, Value
 from fleet.settings import Mode
 from remediator.decision import RECORDED, Action, Reason
-from remediator.incident import ENDS, AttemptState, Incident
+from remediator.incident import ENDS, AttemptState, Incident, ShadowOutcome
 from remediator.journal import Received
+from remediator.record import EVERY_BACKEND, HoldBack
 
 
 @dataclass(frozen=True)
@@ -20,13 +21,19 @@ class Remembered:
     """What the database says: it survives the program.
 
     ``attempts`` counts those of the mode now set, by backend and state. ``restarts`` has, for each
-    backend, how many restart commands were begun and when the last was.
+    backend, how many restarts were begun and when the last was; ``loads`` the longest load of its
+    last ones in seconds. ``holds`` are those in force.
     """
 
     open_incidents: Sequence[Incident]
     under_way: int
     attempts: Mapping[tuple[str, AttemptState], int]
     restarts: Mapping[str, tuple[int, datetime]]
+    shadow_outcomes: Mapping[ShadowOutcome, int]
+    foreign_restarts: Mapping[str, int]
+    given_up: frozenset[str]
+    loads: Mapping[str, float | None]
+    holds: Sequence[HoldBack]
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,24 @@ def _last_restarts(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
     for backend, (_, last) in remembered.restarts.items():
         if backend in scrape.backends:
             yield (backend,), last.timestamp()
+
+
+def _holds(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
+    for backend in scrape.backends:
+        count = sum(hold.backend in (backend, EVERY_BACKEND) for hold in remembered.holds)
+        yield (backend,), count
+
+
+def _loads(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
+    for backend in scrape.backends:
+        load = remembered.loads.get(backend)
+        if load is not None:
+            yield (backend,), load
+
+
+def _storm(_: Scrape, remembered: Remembered) -> Iterator[Value]:
+    reasons = {incident.reason for incident in remembered.open_incidents}
+    yield (), float(Reason.TOO_MANY_UNHEALTHY in reasons)
 
 
 def _open(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
@@ -120,7 +145,7 @@ FAMILIES: tuple[Family[Scrape], ...] = (
     Family(
         "remediator_restarts_total",
         COUNTER,
-        "Restart commands that were begun.",
+        "Restarts that were begun.",
         ("backend",),
         _remembered(_restarts),
     ),
@@ -153,9 +178,53 @@ FAMILIES: tuple[Family[Scrape], ...] = (
         _remembered(_reasons(Action.ESCALATE)),
     ),
     Family(
+        "remediator_storm",
+        GAUGE,
+        "1 while restarts are held because too many backends are in trouble at once.",
+        (),
+        _remembered(_storm),
+    ),
+    Family(
+        "remediator_holds",
+        GAUGE,
+        "Holds in force, by people and batch jobs; one of the whole fleet counts for each.",
+        ("backend",),
+        _remembered(_holds),
+    ),
+    Family(
+        "remediator_given_up",
+        GAUGE,
+        "1 for a backend that is left to a person until they say reset.",
+        ("backend",),
+        _remembered(lambda s, r: [((name,), float(name in r.given_up)) for name in s.backends]),
+    ),
+    Family(
+        "remediator_foreign_restarts_total",
+        COUNTER,
+        "Processes that were started by somebody else since the remediator knows the backend.",
+        ("backend",),
+        _remembered(
+            lambda s, r: [((name,), r.foreign_restarts.get(name, 0)) for name in s.backends]
+        ),
+    ),
+    Family(
+        "remediator_load_seconds",
+        GAUGE,
+        "The longest that one of its last restarts took until the first answer; absent before one.",
+        ("backend",),
+        _remembered(_loads),
+    ),
+    Family(
+        "remediator_shadow_outcomes_total",
+        COUNTER,
+        "What became of the servers that would have been restarted, had the mode been act.",
+        ("outcome",),
+        _remembered(lambda _, r: [((o,), r.shadow_outcomes.get(o, 0)) for o in ShadowOutcome]),
+    ),
+    Family(
         "remediator_last_restart_timestamp_seconds",
         GAUGE,
-        "When the last restart command was begun, in Unix seconds; absent where none was.",
+        "When the last restart was begun, in Unix seconds; absent where none was.",
         ("backend",),
         _remembered(_last_restarts),
     ),

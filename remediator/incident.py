@@ -6,8 +6,15 @@ from enum import StrEnum
 
 from fleet.reading import Reading
 from fleet.settings import Mode
-from remediator.decision import Action, Decision, Reason
+from remediator.decision import Action, Answer, Decision, Reason
 from remediator.notification import Symptom
+
+
+class Origin(StrEnum):
+    """Who asks for a restart: an alert, or a person who plans one."""
+
+    ALERT = "alert"
+    PERSON = "person"
 
 
 class IncidentState(StrEnum):
@@ -21,8 +28,10 @@ class IncidentState(StrEnum):
 class Incident:
     """One episode of one alert, named by ``fingerprint`` and ``starts_at``, and what became of it.
 
+    A restart that a person asked for is one as well: ``asked_by`` and ``asked_why`` are theirs.
     ``heard_at``: when a notification last spoke of it. ``next_look_at``: when it is due to be
-    decided about. ``action``, ``reason``, ``until`` and ``why`` are the last decision's.
+    decided about. ``action``, ``reason``, ``until``, ``why`` and ``answers`` are those of the last
+    decision.
     """
 
     id: int
@@ -43,6 +52,10 @@ class Incident:
     reason: Reason | None = None
     until: datetime | None = None
     why: str = ""
+    origin: Origin = Origin.ALERT
+    asked_by: str = ""
+    asked_why: str = ""
+    answers: tuple[Answer, ...] = ()
 
     def was_told(self, decision: Decision) -> bool:
         """Whether a decision says the same as the last one, whatever its numbers."""
@@ -67,6 +80,20 @@ class AttemptState(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+class ShadowOutcome(StrEnum):
+    """What became of a server that would have been restarted, had the mode been ``act``.
+
+    CAME_BACK: it went on by itself, so the restart would have been for nothing. RESTARTED:
+    somebody else did it. STAYED_STUCK: neither, for as long as it was watched. NOT_SEEN: nobody can
+    tell.
+    """
+
+    CAME_BACK = "came_back"
+    RESTARTED = "restarted"
+    STAYED_STUCK = "stayed_stuck"
+    NOT_SEEN = "not_seen"
+
+
 UNDER_WAY = (AttemptState.PLANNED, AttemptState.ACTING, AttemptState.STARTING)
 ENDS = tuple(state for state in AttemptState if state not in UNDER_WAY)
 
@@ -77,7 +104,8 @@ class Attempt:
 
     ``before``: the last reading before it, None where the server could not be read.
     ``start_time_after`` is in Unix seconds. ``output`` is the tail of what the restart command
-    wrote. ``exit_status`` is None where the command was not run, or its end not seen.
+    wrote. ``exit_status`` is None where the command was not run, or its end not seen. ``drained``
+    is what the gateways said, ``shadow_outcome`` what became of a restart that was not made.
     """
 
     id: int
@@ -95,12 +123,19 @@ class Attempt:
     exit_status: int | None = None
     output: str = ""
     evidence: str | None = None
+    drained: str = ""
+    shadow_outcome: ShadowOutcome | None = None
     why: str = ""
 
     @property
     def under_way(self) -> bool:
         """Whether it has not ended."""
         return self.state in UNDER_WAY
+
+    @property
+    def acted(self) -> bool:
+        """Whether anything was done to the server, or would have been in shadow mode."""
+        return self.mode is Mode.SHADOW or self.acting_at is not None
 
     @property
     def last_at(self) -> datetime:
@@ -120,3 +155,4 @@ class Decided:
     reason: Reason
     until: datetime | None
     why: str
+    answers: tuple[Answer, ...] = ()

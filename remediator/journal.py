@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from remediator.decision import Action, Decision, Reason
 from remediator.incident import Attempt, Incident
+from remediator.moment import clock
 
 log = logging.getLogger("remediator")
 
@@ -88,7 +89,7 @@ def line(**fields: object) -> str:
 
 def _value(value: object) -> str:
     if isinstance(value, datetime):
-        return f"{value:%Y-%m-%dT%H:%M:%SZ}"
+        return clock(value)
     text = str(value)
     if text.isprintable() and text and not any(char in text for char in ' ="\\'):
         return text

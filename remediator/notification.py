@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 VERSION = "4"
+REMEDIATE = "restart"
 LABEL_CHARACTERS = 128
 SHOWN_CHARACTERS = 80
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)

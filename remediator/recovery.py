@@ -6,7 +6,7 @@ from datetime import datetime
 from fleet.progress import progress, restarted
 from fleet.reading import Reading
 from fleet.settings import Mode
-from remediator.incident import Attempt, AttemptState
+from remediator.incident import Attempt, AttemptState, ShadowOutcome
 from remediator.proof import Request
 
 
@@ -32,6 +32,7 @@ class End:
     state: AttemptState
     why: str
     start_time: float | None = None
+    shadow_outcome: ShadowOutcome | None = None
 
 
 def end(attempt: Attempt, seen: Aftermath, now: datetime, deadline: datetime) -> End | None:
@@ -68,22 +69,29 @@ def _recovered(attempt: Attempt, seen: Aftermath) -> End | None:
 
 def _by_itself(attempt: Attempt, seen: Aftermath) -> End | None:
     """Whether a server that nobody restarted came back to life."""
-    if seen.reading is None or attempt.before is None:
+    if seen.reading is None:
         return None
+    if attempt.before is None:
+        why = "it serves its page again, which it did not before"
+        return End(AttemptState.RECOVERED, why, shadow_outcome=ShadowOutcome.RESTARTED)
     changed = restarted(attempt.before, seen.reading)
     if changed is not None:
-        return End(AttemptState.RECOVERED, f"restarted by somebody else: {changed}")
+        why = f"restarted by somebody else: {changed}"
+        return End(AttemptState.RECOVERED, why, shadow_outcome=ShadowOutcome.RESTARTED)
     engines = attempt.before.engines if attempt.engine is None else (attempt.engine,)
     for name in engines:
         old, new = attempt.before.engines.get(name), seen.reading.engines.get(name)
         if old is not None and new is not None and progress(old, new, None).sign_of_life:
-            return End(AttemptState.RECOVERED, f"engine {name} went on by itself")
+            why = f"engine {name} went on by itself"
+            return End(AttemptState.RECOVERED, why, shadow_outcome=ShadowOutcome.CAME_BACK)
     return None
 
 
 def _too_late(attempt: Attempt, seen: Aftermath) -> End:
     if attempt.mode is Mode.SHADOW:
-        return End(AttemptState.STILL_STUCK, "nothing was restarted, and it did not come back")
+        outcome = ShadowOutcome.NOT_SEEN if seen.reading is None else ShadowOutcome.STAYED_STUCK
+        why = "nothing was restarted, and it did not come back"
+        return End(AttemptState.STILL_STUCK, why, shadow_outcome=outcome)
     if seen.reading is None:
         return End(AttemptState.NOT_BACK, seen.why)
     said = f"the short request was {seen.request_why}"

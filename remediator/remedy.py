@@ -1,67 +1,31 @@
-"""An incident's treatment: gather what bears on it, decide, act, follow the attempt to its end.
+"""An incident's treatment: gather what bears on it, decide, and begin an attempt if it is to be.
 
-Invariant: the attempt is in the database before anything is done to a server, and its next state
-before and after each step. Whatever kills us in between, the attempt is found under way and taken
-up: it is verified, never repeated.
+Invariant: an attempt is in the database before anything is done to a server, together with the
+decision for it, and both in one transaction with everything that the decision was made of.
 """
 
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
+
+from sqlalchemy import Connection
 
 from fleet.backend import Backend
-from fleet.settings import Mode, RemediatorSettings, Settings
-from remediator import recovery
-from remediator.attempts import Attempts, UnderWayError
-from remediator.case import NOT_ASKED, Case, Standing
-from remediator.decision import Decision, Hold, Reason, Restart, Verify
-from remediator.incident import Attempt, AttemptState, Incident
+from fleet.settings import RemediatorSettings, Settings
+from remediator import attempts, episodes, records
+from remediator.case import NOT_ASKED, Standing
+from remediator.course import Course
+from remediator.decision import Hold, Reason, Restart, Verify
+from remediator.gather import Gather
+from remediator.incident import Attempt, Incident
 from remediator.journal import Journal
-from remediator.notification import Alert, Status
-from remediator.policy import REMEDIATE, decide
+from remediator.locks import one_at_a_time
+from remediator.notification import REMEDIATE, Alert, Status
+from remediator.peers import Peers
+from remediator.policy import Examined, examine
 from remediator.proof import Proof
-from remediator.recovery import Aftermath
-from remediator.restart import Restarter
-
-
-class Alerts(Protocol):
-    """Knows how an alert stands right now."""
-
-    def standing(self, incident: Incident) -> Standing:
-        """How the incident's alert stands; UNKNOWN where that is not known."""
-        ...
-
-
-class Witness(Protocol):
-    """Looks at a backend directly."""
-
-    def prove(self, backend: Backend, engine: str | None) -> Proof:
-        """What a look shows before a restart."""
-        ...
-
-    def after(self, backend: Backend, attempt: Attempt, *, ask_it: bool) -> Aftermath:
-        """What a look shows after one."""
-        ...
-
-
-class Saver(Protocol):
-    """Saves what a server shows."""
-
-    def save(self, backend: Backend, attempt_id: int, now: datetime) -> str | None:
-        """Save it, and tell where."""
-        ...
-
-
-@dataclass(frozen=True)
-class Peers:
-    """Everything outside that a treatment talks to."""
-
-    alertmanager: Alerts
-    witness: Witness
-    restarter: Restarter
-    evidence: Saver
+from remediator.store import Store
 
 
 @dataclass
@@ -73,47 +37,46 @@ class Remedy:
 
     settings: Settings
     limits: RemediatorSettings
-    attempts: Attempts
+    store: Store
     journal: Journal
     peers: Peers
     clock: Callable[[], datetime]
     stopping: threading.Event
-    _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
+    course: Course = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Set up what is made of the rest."""
+        self._gather = Gather(self.settings, self.limits)
+        self.course = Course(
+            settings=self.settings,
+            store=self.store,
+            journal=self.journal,
+            peers=self.peers,
+            clock=self.clock,
+            stopping=self.stopping,
+        )
 
     def consider(self, incident_id: int) -> None:
-        """Decide about an incident, and act on a decision to restart. Raises StorageError."""
-        incident = self.attempts.incident(incident_id)
+        """Decide about an incident, and act on a decision to restart.
+
+        Raises StorageError, and TakenOverError where another remediator has the attempt in hand.
+        """
+        incident = self.store.incidents.incident(incident_id)
         backend = self.settings.backend(incident.backend)
         standing = self._standing(incident, backend)
-        decision = self._decide(incident, backend, standing, None)
-        if decision.reason is Reason.SUPERSEDED:
+        examined = self._examine(incident, standing)
+        if examined.decision.reason is Reason.SUPERSEDED:
             self._open_later(incident, standing)
-        if backend is None or not isinstance(decision, Verify):
-            self._record(incident, decision)
+        proof = None
+        if backend is not None and isinstance(examined.decision, Verify):
+            proof = self.peers.witness.prove(backend, incident.engine)
+            standing = self._standing(incident, backend)
+        elif backend is None or not isinstance(examined.decision, Restart):
+            self._record(incident, examined)
             return
-        proof = self.peers.witness.prove(backend, incident.engine)
-        standing = self._standing(incident, backend)
-        # What one restart uses up must be seen by the next decision.
-        with self._one_at_a_time:
-            incident = self.attempts.incident(incident_id)
-            decision = self._decide(incident, backend, standing, proof)
-            attempt = self._planned(incident, decision, proof)
+        attempt = self._decided(incident_id, standing, proof)
         if attempt is not None:
-            self._act(attempt, backend)
-
-    def follow(self, attempt_id: int) -> None:
-        """Take an attempt that is under way a step further, if it can be. Raises StorageError."""
-        attempt = self.attempts.attempt(attempt_id)
-        backend = self.settings.backend(attempt.backend)
-        if not attempt.under_way:
-            return
-        if backend is None:
-            why = f"{attempt.backend} is not in fleet.yml any more"
-            self._advance(attempt, AttemptState.INTERRUPTED, why=why)
-        elif attempt.state is AttemptState.STARTING:
-            self._verify(attempt, backend)
-        else:
-            self._take_up(attempt)
+            self.course.begin(attempt, backend)
 
     def _open_later(self, incident: Incident, standing: Standing) -> None:
         """Open the episode that Alertmanager speaks of now.
@@ -131,87 +94,63 @@ class Remedy:
             remediate=incident.remediate,
             symptom=incident.symptom,
         )
-        self.attempts.note([alert], self.clock())
+        self.store.incidents.note([alert], self.clock())
 
     def _standing(self, incident: Incident, backend: Backend | None) -> Standing:
         if backend is None or incident.remediate != REMEDIATE:
             return NOT_ASKED
         return self.peers.alertmanager.standing(incident)
 
-    def _decide(
-        self, incident: Incident, backend: Backend | None, standing: Standing, proof: Proof | None
-    ) -> Decision:
+    def _examine(self, incident: Incident, standing: Standing) -> Examined:
         now = self.clock()
-        since = now - timedelta(seconds=max(self.limits.cool_down, self.limits.fleet_window))
-        attempts = self.attempts.bearing_on(incident, since)
-        return decide(Case(incident, backend, attempts, standing, self.limits, proof), now)
+        with self.store.database.read() as connection:
+            return examine(self._gather.case(connection, incident, standing, None, now), now)
 
-    def _planned(self, incident: Incident, decision: Decision, proof: Proof) -> Attempt | None:
-        """Record a decision, and write down the attempt where it is to restart."""
-        if self.stopping.is_set():
-            return None
+    def _decided(self, incident_id: int, standing: Standing, proof: Proof | None) -> Attempt | None:
+        """Decide with the proof, record it, and plan the attempt: all or nothing.
+
+        What one restart uses up must be seen by the next decision, whoever makes it.
+        """
         attempt = None
-        if isinstance(decision, Restart):
+        with self.store.database.write() as connection:
+            one_at_a_time(connection)
             now = self.clock()
-            try:
-                attempt = self.attempts.plan(incident, self.limits.mode, proof.reading, now)
-            except UnderWayError as error:
-                until = now + timedelta(seconds=self.limits.recheck_every)
-                decision = Hold(Reason.UNDER_WAY, until, str(error))
-        self._record(incident, decision)
+            incident = episodes.incident(connection, incident_id)
+            examined = examine(self._gather.case(connection, incident, standing, proof, now), now)
+            if isinstance(examined.decision, Restart):
+                if self.stopping.is_set():
+                    return None
+                before = proof.reading if proof else None
+                try:
+                    attempt = attempts.plan(connection, incident, self.limits.mode, before, now)
+                except attempts.UnderWayError as error:
+                    until = now + timedelta(seconds=self.limits.recheck_every)
+                    held = Hold(Reason.UNDER_WAY, until, str(error))
+                    examined = Examined(held, examined.answers)
+            self._write(connection, incident, examined)
+        self._tell(incident, examined)
         if attempt is not None:
             self.journal.came_to(attempt)
         return attempt
 
-    def _record(self, incident: Incident, decision: Decision) -> None:
+    def _record(self, incident: Incident, examined: Examined) -> None:
+        with self.store.database.write() as connection:
+            self._write(connection, incident, examined)
+        self._tell(incident, examined)
+
+    def _write(self, connection: Connection, incident: Incident, examined: Examined) -> None:
+        decision = examined.decision
         if isinstance(decision, Verify):
             return  # the proof has grown old meanwhile: the incident stays due
         now = self.clock()
         next_look_at = now + timedelta(seconds=self.limits.recheck_every)
         if isinstance(decision, Hold):
             next_look_at = min(next_look_at, decision.until)
-        self.attempts.decided(incident, decision, next_look_at, now)
-        self.journal.decided(incident, decision)
+        episodes.record(connection, incident, decision, now, examined.answers)
+        episodes.look_again(connection, incident.id, next_look_at)
+        if decision.reason is Reason.GAVE_UP:
+            records.give_up(connection, incident.backend, decision.why, now)
 
-    def _act(self, attempt: Attempt, backend: Backend) -> None:
-        evidence = self.peers.evidence.save(backend, attempt.id, self.clock())
-        if self.stopping.is_set():
-            return
-        if attempt.mode is Mode.SHADOW:
-            why = "in shadow mode nothing is restarted"
-            self._advance(attempt, AttemptState.STARTING, why=why, evidence=evidence)
-            return
-        attempt = self._advance(attempt, AttemptState.ACTING, evidence=evidence)
-        outcome = self.peers.restarter.restart(backend)
-        self._advance(
-            attempt,
-            AttemptState.STARTING if outcome.ok else AttemptState.FAILED,
-            why=outcome.why,
-            exit_status=outcome.exit_status,
-            output=outcome.output,
-        )
-
-    def _take_up(self, attempt: Attempt) -> None:
-        """Go on with an attempt that somebody began who is not there any more."""
-        if attempt.state is AttemptState.PLANNED:
-            why = "the remediator ended before the restart command was begun"
-            self._advance(attempt, AttemptState.INTERRUPTED, why=why)
-        else:
-            why = "the remediator ended before the restart command did"
-            self._advance(attempt, AttemptState.STARTING, why=why)
-
-    def _verify(self, attempt: Attempt, backend: Backend) -> None:
-        now = self.clock()
-        deadline = attempt.last_at + timedelta(seconds=backend.load_time)
-        seen = self.peers.witness.after(backend, attempt, ask_it=now >= deadline)
-        end = recovery.end(attempt, seen, now, deadline)
-        if end is not None:
-            self._advance(attempt, end.state, why=end.why, start_time_after=end.start_time)
-
-    def _advance(self, attempt: Attempt, state: AttemptState, **values: object) -> Attempt:
-        now = self.clock()
-        attempt = self.attempts.advance(attempt, state, now, **values)
-        self.journal.came_to(attempt)
-        if not attempt.under_way:
-            self.attempts.look_again(attempt.incident_id, now)
-        return attempt
+    def _tell(self, incident: Incident, examined: Examined) -> None:
+        if not isinstance(examined.decision, Verify):
+            self.journal.decided(incident, examined.decision)

@@ -6,6 +6,7 @@ What a restart command printed is not among it: it may hold what only the databa
 from datetime import datetime
 
 from remediator.incident import Attempt, Decided, Incident
+from remediator.moment import clock
 
 Row = dict[str, str | int | float | None]
 
@@ -17,6 +18,9 @@ def incident_row(incident: Incident) -> Row:
         "state": incident.state,
         "backend": incident.backend,
         "engine": incident.engine,
+        "origin": incident.origin,
+        "asked_by": incident.asked_by,
+        "asked_why": incident.asked_why,
         "alertname": incident.alertname,
         "symptom": incident.symptom,
         "fingerprint": incident.fingerprint,
@@ -49,6 +53,8 @@ def attempt_row(attempt: Attempt) -> Row:
         "start_time_after": attempt.start_time_after,
         "exit_status": attempt.exit_status,
         "evidence": attempt.evidence,
+        "drained": attempt.drained,
+        "shadow_outcome": attempt.shadow_outcome,
         "why": attempt.why,
     }
 
@@ -68,4 +74,4 @@ def decision_row(decided: Decided) -> Row:
 
 
 def _time(time: datetime | None) -> str | None:
-    return None if time is None else f"{time:%Y-%m-%dT%H:%M:%SZ}"
+    return None if time is None else clock(time)

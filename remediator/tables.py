@@ -26,9 +26,10 @@ from sqlalchemy import (
 
 from fleet.reading import EngineReading, Reading
 from fleet.settings import Mode
-from remediator.decision import Action, Reason
-from remediator.incident import UNDER_WAY, AttemptState, IncidentState
+from remediator.decision import Action, Answer, Reason
+from remediator.incident import UNDER_WAY, AttemptState, IncidentState, Origin, ShadowOutcome
 from remediator.notification import LABEL_CHARACTERS, Symptom
+from remediator.record import Whose
 
 
 class Utc(TypeDecorator[datetime]):
@@ -82,6 +83,23 @@ class ReadingText(TypeDecorator[Reading]):
         return Reading(stored["start_time"], MappingProxyType(engines))
 
 
+class AnswersText(TypeDecorator[tuple[Answer, ...]]):
+    """What the questions of a decision came to, as JSON text."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: tuple[Answer, ...] | None, dialect: Dialect) -> str | None:
+        """Store."""
+        del dialect
+        return None if value is None else json.dumps([asdict(answer) for answer in value])
+
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> tuple[Answer, ...]:  # noqa: ANN401
+        """Load."""
+        del dialect
+        return () if value is None else tuple(Answer(**answer) for answer in json.loads(value))
+
+
 def _word(words: type[StrEnum]) -> Enum:
     return Enum(
         words,
@@ -115,6 +133,10 @@ incidents = Table(
     Column("reason", _word(Reason)),
     Column("until", Utc),
     Column("why", Text, nullable=False, default=""),
+    Column("origin", _word(Origin), nullable=False, default=Origin.ALERT),
+    Column("asked_by", Text, nullable=False, default=""),
+    Column("asked_why", Text, nullable=False, default=""),
+    Column("answers", AnswersText),
     UniqueConstraint("fingerprint", "starts_at"),
     Index("incidents_due", "state", "next_look_at"),
 )
@@ -129,6 +151,7 @@ decisions = Table(
     Column("reason", _word(Reason), nullable=False),
     Column("until", Utc),
     Column("why", Text, nullable=False),
+    Column("answers", AnswersText),
 )
 
 attempts = Table(
@@ -149,7 +172,62 @@ attempts = Table(
     Column("exit_status", Integer),
     Column("output", Text, nullable=False, default=""),
     Column("evidence", Text),
+    Column("drained", Text, nullable=False, default=""),
+    Column("shadow_outcome", _word(ShadowOutcome)),
     Column("why", Text, nullable=False, default=""),
+    Index("attempts_of_backend", "backend", "planned_at"),
+)
+
+holds = Table(
+    "holds",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("backend", String(LABEL_CHARACTERS), nullable=False),
+    Column("since", Utc, nullable=False),
+    Column("until", Utc, nullable=False),
+    Column("held_by", Text, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("released_at", Utc),
+    Column("released_by", Text, nullable=False, default=""),
+    Index("holds_in_force", "until", "released_at"),
+)
+
+backends = Table(
+    "backends",
+    metadata,
+    Column("name", String(LABEL_CHARACTERS), primary_key=True),
+    Column("given_up_at", Utc),
+    Column("given_up_why", Text, nullable=False, default=""),
+    Column("reset_at", Utc),
+    Column("reset_by", Text, nullable=False, default=""),
+)
+
+starts = Table(
+    "starts",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("backend", String(LABEL_CHARACTERS), nullable=False),
+    Column("started_at", Utc, nullable=False),
+    Column("seen_at", Utc, nullable=False),
+    Column("whose", _word(Whose), nullable=False),
+    Column("attempt_id", ForeignKey("attempts.id")),
+    UniqueConstraint("backend", "started_at"),
+)
+
+# Which remediator has a backend in hand, and whether that remediator is still there.
+locks = Table(
+    "locks",
+    metadata,
+    Column("name", String(LABEL_CHARACTERS), primary_key=True),
+    Column("holder", String(64), nullable=False),
+)
+
+replicas = Table(
+    "replicas",
+    metadata,
+    Column("holder", String(64), primary_key=True),
+    Column("beat", Integer, nullable=False),
+    Column("seen_at", Utc, nullable=False),
 )
 
 # The database itself refuses a second attempt on a backend while one has not ended.

@@ -10,41 +10,37 @@ from remediator.notification import Symptom
 from remediator.proof import Proof, Request, Sight
 
 
-def verdict(case: Case, proof: Proof, now: datetime) -> Decision:
-    """Judge by a proof that was taken just now. Total; Restart is what is left at the end."""
-    for question in QUESTIONS:
-        decision = question(case, proof, now)
-        if decision is not None:
-            return decision
+def proven(proof: Proof) -> Restart:
+    """What is left when no question stands against it."""
     return Restart(Reason.STUCK, f"watched for {proof.seconds:.0f} s: {_seen(proof)}")
 
 
-def at_rest(case: Case, proof: Proof, now: datetime) -> Decision | None:
-    """Whether somebody has put the server to sleep or paused it: it then stands still by right."""
+def at_rest(case: Case, proof: Proof, now: datetime) -> Decision | str:
+    """Has somebody put the server to sleep or paused it? It then stands still by right."""
     if proof.saw.sight is Sight.ASLEEP:
         return _hold(case, now, Reason.ASLEEP, proof.saw.why)
     if proof.paused:
         return _hold(
             case, now, Reason.PAUSED, "the server is paused, or may be: weights are updated there"
         )
-    return None
+    return "nobody has put it to sleep or paused it"
 
 
-def alive(case: Case, proof: Proof, now: datetime) -> Decision | None:
-    """Whether the engine wrote anything, answered, or was replaced under our eyes."""
+def alive(case: Case, proof: Proof, now: datetime) -> Decision | str:
+    """Did the engine write anything, answer, or get replaced under our eyes?"""
     if proof.request is Request.ANSWERED:
         return Ignore(Reason.PROGRESSING, f"the short request was {proof.request_why}")
     if proof.saw.sight is Sight.MOVED:
         return _hold(case, now, Reason.PROGRESSING, proof.saw.why)
     if proof.saw.sight is Sight.RESTARTED:
         return _hold(case, now, Reason.RESTARTED_SINCE, proof.saw.why)
-    return None
+    return proof.saw.why
 
 
-def seen_long_enough(case: Case, proof: Proof, now: datetime) -> Decision | None:
-    """Whether the server was watched for all of ``confirm_for``."""
+def seen_long_enough(case: Case, proof: Proof, now: datetime) -> Decision | str:
+    """Was the server watched for all of ``confirm_for``?"""
     if proof.seconds >= case.settings.confirm_for:
-        return None
+        return f"it was watched for {proof.seconds:.0f} s"
     if proof.saw.sight is Sight.UNREADABLE:
         return _cannot_verify(case, now, proof.saw.why)
     return _cannot_verify(
@@ -55,8 +51,8 @@ def seen_long_enough(case: Case, proof: Proof, now: datetime) -> Decision | None
     )
 
 
-def interrupted_before(case: Case, proof: Proof, now: datetime) -> Decision | None:
-    """Whether an earlier attempt on this incident broke off and may have restarted the server.
+def interrupted_before(case: Case, proof: Proof, now: datetime) -> Decision | str:
+    """Did an earlier attempt on this incident break off that may have restarted the server?
 
     Only the same start time before it and now shows that it did not.
     """
@@ -75,11 +71,11 @@ def interrupted_before(case: Case, proof: Proof, now: datetime) -> Decision | No
                 f"attempt {attempt.id} was interrupted, and nothing shows whether it restarted "
                 "the server",
             )
-    return None
+    return "no attempt for it was interrupted"
 
 
-def dead(case: Case, proof: Proof, now: datetime) -> Decision | None:
-    """Whether the engine is dead: /health says 503, or nobody listens.
+def dead(case: Case, proof: Proof, now: datetime) -> Decision | str:
+    """Is the engine dead: does /health say 503, or does nobody listen?
 
     Where the alert only says stuck, a 503 counts if the server itself still shows its page (a
     proxy answers 503 too), and if nobody listens somebody is probably restarting it.
@@ -90,7 +86,7 @@ def dead(case: Case, proof: Proof, now: datetime) -> Decision | None:
             Reason.DEAD, f"/health said 503 for {proof.seconds:.0f} s, and {proof.saw.why}"
         )
     if proof.saw.sight is not Sight.REFUSED:
-        return None
+        return "/health does not say that it is dead"
     if says_dead:
         return Restart(Reason.DEAD, f"for {proof.seconds:.0f} s {proof.saw.why}")
     return _cannot_verify(
@@ -98,19 +94,19 @@ def dead(case: Case, proof: Proof, now: datetime) -> Decision | None:
     )
 
 
-def readable(case: Case, proof: Proof, now: datetime) -> Decision | None:
-    """Whether the engine was seen at all, and its silence heard: an HTTP error is none."""
+def readable(case: Case, proof: Proof, now: datetime) -> Decision | str:
+    """Was the engine seen at all, and its silence heard? An HTTP error is none."""
     if proof.saw.sight is Sight.UNREADABLE:
         return _cannot_verify(case, now, proof.saw.why)
     if proof.request is not Request.UNANSWERED:
         return _cannot_verify(
             case, now, f"{proof.saw.why}, but no short request tells: {proof.request_why}"
         )
-    return None
+    return f"the short request was {proof.request_why}"
 
 
-def as_alerted(case: Case, proof: Proof, now: datetime) -> Decision | None:
-    """Whether what was seen is what the alert says.
+def as_alerted(case: Case, proof: Proof, now: datetime) -> Decision | str:
+    """Is what was seen what the alert says?
 
     An alert that says dead has not waited for silence as one that says stuck has, and one step
     of a living engine can take longer than our look.
@@ -119,10 +115,10 @@ def as_alerted(case: Case, proof: Proof, now: datetime) -> Decision | None:
         return _cannot_verify(
             case, now, f"the alert says dead, but /health does not; {_seen(proof)}"
         )
-    return None
+    return "it is what the alert says"
 
 
-QUESTIONS: tuple[Callable[[Case, Proof, datetime], Decision | None], ...] = (
+QUESTIONS: tuple[Callable[[Case, Proof, datetime], Decision | str], ...] = (
     at_rest,
     alive,
     seen_long_enough,

@@ -15,7 +15,6 @@ from prometheus_client.exposition import choose_encoder
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from fleet.settings import RemediatorSettings
-from remediator.attempts import Attempts
 from remediator.bearer import TokenError, bears, token
 from remediator.database import StorageError
 from remediator.decision import RESOLVED
@@ -23,6 +22,7 @@ from remediator.incident import Incident
 from remediator.journal import Journal, Received
 from remediator.notification import Notification, NotificationError, notification
 from remediator.rows import attempt_row, decision_row, incident_row
+from remediator.store import Store
 
 MOST_BYTES = 1024 * 1024
 MOST_ROWS = 100
@@ -45,7 +45,7 @@ class Desk:
     """What the pages are made of; ``clock`` gives the wall time."""
 
     settings: RemediatorSettings
-    attempts: Attempts
+    store: Store
     journal: Journal
     worker: Loop
     registry: CollectorRegistry
@@ -116,7 +116,7 @@ def _read() -> Notification:
 
 def _store(desk: Desk, told: Notification) -> tuple[Incident, ...]:
     try:
-        return desk.attempts.note(told.alerts, desk.clock())
+        return desk.store.incidents.note(told.alerts, desk.clock())
     except StorageError as error:
         raise RefusedError(Received.NOT_STORED, str(error), 503) from None
 
@@ -135,22 +135,22 @@ def _tell_programs(app: Flask, desk: Desk) -> None:
     @app.get("/-/ready")
     def ready() -> tuple[str, int]:
         try:
-            desk.attempts.under_way()
+            desk.store.attempts.under_way()
         except StorageError as error:
             return f"{error}\n", 503
         return healthy() if desk.worker.trouble() else ("ready\n", 200)
 
     @app.get("/api/incidents")
     def incidents() -> Response:
-        return jsonify([incident_row(i) for i in desk.attempts.newest_incidents(MOST_ROWS)])
+        return jsonify([incident_row(i) for i in desk.store.incidents.newest(MOST_ROWS)])
 
     @app.get("/api/attempts")
     def attempts() -> Response:
-        return jsonify([attempt_row(a) for a in desk.attempts.newest_attempts(MOST_ROWS)])
+        return jsonify([attempt_row(a) for a in desk.store.attempts.newest(MOST_ROWS)])
 
     @app.get("/api/decisions")
     def decisions() -> Response:
-        return jsonify([decision_row(d) for d in desk.attempts.newest_decisions(MOST_ROWS)])
+        return jsonify([decision_row(d) for d in desk.store.incidents.newest_decisions(MOST_ROWS)])
 
     @app.errorhandler(StorageError)
     def not_read(error: StorageError) -> tuple[Response, int]:
@@ -163,7 +163,7 @@ def _show_people(app: Flask, desk: Desk) -> None:
         return render_template(
             "index.html",
             mode=desk.settings.mode,
-            incidents=[incident_row(i) for i in desk.attempts.newest_incidents(MOST_ROWS)],
-            attempts=[attempt_row(a) for a in desk.attempts.newest_attempts(MOST_ROWS)],
-            decisions=[decision_row(d) for d in desk.attempts.newest_decisions(MOST_ROWS)],
+            incidents=[incident_row(i) for i in desk.store.incidents.newest(MOST_ROWS)],
+            attempts=[attempt_row(a) for a in desk.store.attempts.newest(MOST_ROWS)],
+            decisions=[decision_row(d) for d in desk.store.incidents.newest_decisions(MOST_ROWS)],
         )

@@ -1,6 +1,7 @@
 """The loop that hands out what is due: incidents to decide about, attempts to follow.
 
-It only reads the database itself. What takes long (looking, asking, restarting) is done in a thread
+Several remediators may do so on one database: whoever has taken a backend's lock does its jobs. It
+only reads the database itself. What takes long (looking, asking, restarting) is done in a thread
 for each backend, so that a server that loads for ten minutes holds up no other.
 """
 
@@ -10,10 +11,11 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from remediator.attempts import Attempts
+from remediator.attempts import TakenOverError
 from remediator.database import StorageError
 from remediator.incident import Attempt, Incident
 from remediator.journal import line
+from remediator.locks import Locks
 from remediator.remedy import Remedy
 
 TICK_SECONDS = 1.0
@@ -39,12 +41,14 @@ class Worker:
     def __init__(
         self,
         remedy: Remedy,
+        locks: Locks,
         *,
         start: Callable[[Job], None] = in_a_thread,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._remedy = remedy
-        self._attempts: Attempts = remedy.attempts
+        self._store = remedy.store
+        self._locks = locks
         self._start = start
         self._monotonic = monotonic
         self._awake = threading.Event()
@@ -69,17 +73,18 @@ class Worker:
     def turn(self) -> None:
         """Hand out what is due now. Raises StorageError."""
         now = self._remedy.clock()
+        self._locks.beat(now)
         self._last_turn = self._monotonic()
-        for attempt in self._attempts.under_way():
+        for attempt in self._store.attempts.under_way():
             if self._monotonic() - self._followed.get(attempt.id, NEVER) >= FOLLOW_EVERY_SECONDS:
                 self._hand_out(attempt.backend, self._following(attempt))
-        for incident in self._attempts.due(now):
+        for incident in self._store.incidents.due(now):
             if self._remedy.settings.backend(incident.backend) is None:
                 self._remedy.consider(incident.id)  # asks nobody anything
             else:
                 self._hand_out(incident.backend, self._considering(incident))
         if self._forget_at is None or now >= self._forget_at:
-            self._attempts.forget(now - KEEP_CLOSED)
+            self._store.incidents.forget(now - KEEP_CLOSED)
             self._forget_at = now + FORGET_EVERY
 
     def wake(self) -> None:
@@ -99,7 +104,7 @@ class Worker:
     def _following(self, attempt: Attempt) -> Job:
         def job() -> None:
             try:
-                self._remedy.follow(attempt.id)
+                self._remedy.course.follow(attempt.id)
             finally:
                 # From its end on, so that the backend's incidents get their turn in between.
                 self._followed[attempt.id] = self._monotonic()
@@ -110,9 +115,11 @@ class Worker:
         def job() -> None:
             try:
                 self._remedy.consider(incident.id)
+            except TakenOverError:
+                raise
             except Exception:
                 later = self._remedy.clock() + timedelta(seconds=self._remedy.limits.recheck_every)
-                self._attempts.look_again(incident.id, later)
+                self._store.incidents.look_again(incident.id, later)
                 raise
 
         return job
@@ -124,16 +131,30 @@ class Worker:
             self._in_hand.add(backend)
 
         def run() -> None:
+            ours = False
             try:
-                job()
+                ours = self._locks.take(backend)
+                if ours:
+                    job()
+            except TakenOverError as error:
+                log.warning("%s", line(event="taken_over", backend=backend, why=error))
             except StorageError as error:
                 log.error("%s", line(event="storage_failed", backend=backend, why=error))  # noqa: TRY400
             except Exception:
                 log.exception("%s", line(event="job_failed", backend=backend))
             finally:
+                if ours:
+                    self._give_back(backend)
                 with self._idle:
                     self._in_hand.discard(backend)
                     self._idle.notify_all()
-                self.wake()
+                if ours:
+                    self.wake()
 
         self._start(run)
+
+    def _give_back(self, backend: str) -> None:
+        try:
+            self._locks.release(backend)
+        except StorageError as error:
+            log.error("%s", line(event="storage_failed", backend=backend, why=error))  # noqa: TRY400

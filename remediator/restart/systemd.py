@@ -11,8 +11,8 @@ from pathlib import Path
 
 from fleet.backend import Backend
 from fleet.way import Systemd as Way
+from remediator.process import CannotRunError, Ended, run
 from remediator.restart import Outcome
-from remediator.restart.process import CannotRunError, Ended, run
 from remediator.restart.sentence import one_line
 
 RUNTIME = "XDG_RUNTIME_DIR"
@@ -41,9 +41,9 @@ class Systemd:
 
 
 def environment(ours: Mapping[str, str], runtime: Path) -> dict[str, str]:
-    """Ours, with messages untranslated and the way to the user's manager where no login set it."""
-    env = {**ours, "LC_ALL": "C"}
-    if RUNTIME not in env and runtime.is_dir():
+    """More than ours: untranslated messages, and the user's manager where no login named it."""
+    env = {"LC_ALL": "C"}
+    if RUNTIME not in ours and runtime.is_dir():
         env[RUNTIME] = str(runtime)
     return env
 

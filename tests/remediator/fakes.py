@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Self
 
 from fleet.backend import Backend
 from remediator.case import Standing
+from remediator.drain import Drained
 from remediator.incident import Attempt, Incident
 from remediator.proof import Proof
 from remediator.recovery import Aftermath
@@ -110,6 +112,45 @@ class FakeEvidence:
             raise Killed
         self.saved.append((backend.name, attempt_id))
         return self.where
+
+
+@dataclass
+class FakeGateways:
+    """Says ``answer``, and remembers what it was asked."""
+
+    answer: Drained = field(
+        default_factory=lambda: Drained(ok=True, why="no stream was left on it", left=0)
+    )
+    drained: list[str] = field(default_factory=list)
+    undrained: list[str] = field(default_factory=list)
+    killed: bool = False
+
+    def drain(self, backend: Backend) -> Drained:
+        self.drained.append(backend.name)
+        if self.killed:
+            raise Killed
+        return self.answer
+
+    def undrain(self, backend: Backend) -> Drained:
+        self.undrained.append(backend.name)
+        return self.answer
+
+
+@dataclass
+class Stuck:
+    """A call that returns to nobody until it is released, as one to a disk that hangs."""
+
+    released: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, *_: object, **__: object) -> None:
+        self.released.wait(60)
+        raise OSError("released")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.released.set()
 
 
 @dataclass

@@ -97,6 +97,8 @@ def incident(**changed: Any) -> Incident:
 
 
 def attempt(state: AttemptState = AttemptState.RECOVERED, **changed: Any) -> Attempt:
+    """An attempt on gpu-a that acted as soon as it was planned, unless it is still planned."""
+    planned_at = changed.get("planned_at", at(-5000))
     standard = Attempt(
         id=7,
         incident_id=99,
@@ -104,7 +106,8 @@ def attempt(state: AttemptState = AttemptState.RECOVERED, **changed: Any) -> Att
         engine="0",
         mode=Mode.ACT,
         state=state,
-        planned_at=at(-5000),
+        planned_at=planned_at,
+        acting_at=None if state is AttemptState.PLANNED else planned_at,
     )
     return replace(standard, **changed)
 

@@ -4,24 +4,30 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from fleet.settings import Settings
-from remediator.attempts import Attempts
+from fleet.reading import Reading
+from fleet.settings import Mode, Settings
+from remediator import attempts
 from remediator.case import AlertState, Standing
 from remediator.incident import Attempt, AttemptState, Incident
 from remediator.journal import Journal
+from remediator.locks import Locks
 from remediator.notification import Alert
+from remediator.peers import Peers
 from remediator.proof import Request
 from remediator.recovery import Aftermath
-from remediator.remedy import Peers, Remedy
+from remediator.remedy import Remedy
+from remediator.store import Store
 from remediator.worker import Worker
 from tests.remediator import making
 from tests.remediator.fakes import (
     Clock,
     FakeAlertmanager,
     FakeEvidence,
+    FakeGateways,
     FakeRestarter,
     FakeWitness,
     Killed,
@@ -34,6 +40,14 @@ BACK = Aftermath(
     request_why="answered in 0.05 s",
 )
 GONE = Aftermath(None, "the connection was refused")
+
+
+def planned(
+    store: Store, incident: Incident, mode: Mode, before: Reading | None, now: datetime
+) -> Attempt:
+    """An attempt on an incident, just planned."""
+    with store.database.write() as connection:
+        return attempts.plan(connection, incident, mode, before, now)
 
 
 @dataclass
@@ -50,37 +64,44 @@ class Stage:
         self.witness = FakeWitness(self.clock)
         self.restarter = FakeRestarter()
         self.evidence = FakeEvidence()
+        self.gateways = FakeGateways()
         self.open()
 
     def open(self) -> None:
         """Start the program: on the same database, with nothing else remembered."""
         self.stopping = threading.Event()
         self.journal = Journal()
-        self.attempts = Attempts(f"sqlite:///{self.folder / 'remediator.db'}")
+        self.store = Store(f"sqlite:///{self.folder / 'remediator.db'}")
         limits = self.settings.remediator
         assert limits is not None
-        peers = Peers(self.alertmanager, self.witness, self.restarter, self.evidence)
+        peers = Peers(self.alertmanager, self.witness, self.restarter, self.evidence, self.gateways)
         self.remedy = Remedy(
-            self.settings, limits, self.attempts, self.journal, peers, self.clock, self.stopping
+            self.settings, limits, self.store, self.journal, peers, self.clock, self.stopping
         )
-        self.worker = Worker(self.remedy, start=self.start, monotonic=self.clock.monotonic)
+        self.locks = Locks(
+            self.store.database, limits.takeover_after, monotonic=self.clock.monotonic
+        )
+        self.worker = Worker(
+            self.remedy, self.locks, start=self.start, monotonic=self.clock.monotonic
+        )
 
     def kill_and_start(self) -> None:
         """What is left of a program that was killed is its database."""
-        self.attempts.close()
+        self.store.close()
         self.restarter.killed = ""
         self.evidence.killed = False
+        self.gateways.killed = False
         self.open()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.attempts.close()
+        self.store.close()
 
     def tell(self, *alerts: Alert) -> None:
         """A notification comes in and is stored."""
-        self.attempts.note(alerts or (making.alert(),), self.clock())
+        self.store.incidents.note(alerts or (making.alert(),), self.clock())
 
     def turn(self) -> None:
         """One turn, after which the program may be gone."""
@@ -101,7 +122,7 @@ class Stage:
 
     @property
     def incident(self) -> Incident:
-        return self.attempts.newest_incidents(1)[0]
+        return self.store.incidents.newest(1)[0]
 
     @property
     def states(self) -> list[AttemptState]:
@@ -110,10 +131,10 @@ class Stage:
 
     @property
     def all_attempts(self) -> list[Attempt]:
-        return list(reversed(self.attempts.newest_attempts(100)))
+        return list(reversed(self.store.attempts.newest(100)))
 
     @property
     def told(self) -> list[str]:
         """The journal, the oldest first: ``hold cooling_down``."""
-        lines = reversed(self.attempts.newest_decisions(100))
+        lines = reversed(self.store.incidents.newest_decisions(100))
         return [f"{line.action} {line.reason}" for line in lines]

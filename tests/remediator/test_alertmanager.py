@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from remediator.alertmanager import Alertmanager
+from remediator.alertmanager import Alertmanager, in_trouble
 from remediator.case import AlertState, Standing
 from tests.remediator.making import at, incident
 
@@ -48,8 +48,12 @@ def one(**status: Any) -> dict[str, Any]:  # noqa: ANN401 -- fields by name
     return {
         "fingerprint": "7bdcfff547bc4d61",
         "startsAt": "2026-03-01T12:00:00.000Z",
+        "labels": {"alertname": "VLLMEngineStuck", "backend": "gpu-a"},
         "status": {"state": "active", "silencedBy": [], "inhibitedBy": [], **status},
     }
+
+
+ANOTHER = {"fingerprint": "another", "labels": {"alertname": "VLLMExporterDown"}}
 
 
 def standing(*alerts: object) -> Standing:
@@ -57,12 +61,15 @@ def standing(*alerts: object) -> Standing:
         return asking.standing(incident())
 
 
-def test_the_question_asks_for_the_backend_and_for_all_states() -> None:
+def test_the_questions_ask_for_the_backend_and_for_all_in_trouble_in_all_states() -> None:
     with alertmanager(b"[]") as (asking, asked):
         asking.standing(incident())
-    url = urlsplit(asked[0])
-    assert url.path == "/am/api/v2/alerts"
-    assert parse_qs(url.query) == {"filter": ['backend="gpu-a"']}
+    urls = [urlsplit(path) for path in asked]
+    assert {url.path for url in urls} == {"/am/api/v2/alerts"}
+    assert [parse_qs(url.query) for url in urls] == [
+        {"filter": ['backend="gpu-a"']},
+        {"filter": ['symptom=~".+"']},
+    ]
 
 
 STANDINGS = {
@@ -81,13 +88,18 @@ STANDINGS = {
 
 @pytest.mark.parametrize(("alert", "state"), STANDINGS.values(), ids=list(STANDINGS))
 def test_how_an_alert_stands(alert: dict[str, Any], state: AlertState) -> None:
-    found = standing({"fingerprint": "another"}, alert)
+    found = standing(ANOTHER, alert)
     assert found.state is state
     assert found.starts_at == at(0)
 
 
+def test_who_is_in_trouble_is_whom_alerts_with_a_symptom_name() -> None:
+    more = [{**one(), "labels": {"backend": name}} for name in ("gpu-b", "gpu-c", "gpu-b")]
+    assert in_trouble([one(), ANOTHER, *more]) == {"gpu-a", "gpu-b", "gpu-c"}
+
+
 def test_an_alert_that_is_not_there_is_gone() -> None:
-    assert standing({"fingerprint": "another"}).state is AlertState.GONE
+    assert standing(ANOTHER).state is AlertState.GONE
 
 
 def test_an_alert_that_began_at_another_time_says_since_when() -> None:

@@ -28,7 +28,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def scraped(stage: Stage, mode: Mode = Mode.ACT) -> CollectorRegistry:
-    return registry(RemediatorCollector(mode, BACKENDS, stage.attempts, stage.journal))
+    return registry(RemediatorCollector(mode, BACKENDS, stage.store, stage.journal, stage.clock))
 
 
 def value(stage: Stage, name: str, **labels: str) -> float | None:
@@ -46,6 +46,12 @@ def test_names_and_labels_are_the_public_ones() -> None:
         "remediator_incidents_open": ("backend",),
         "remediator_held": ("backend", "reason"),
         "remediator_escalated": ("backend", "reason"),
+        "remediator_storm": (),
+        "remediator_holds": ("backend",),
+        "remediator_given_up": ("backend",),
+        "remediator_foreign_restarts_total": ("backend",),
+        "remediator_load_seconds": ("backend",),
+        "remediator_shadow_outcomes_total": ("outcome",),
         "remediator_last_restart_timestamp_seconds": ("backend",),
         "remediator_build_info": ("version",),
     }
@@ -131,14 +137,16 @@ def test_what_is_left_to_a_person_is_shown(tmp_path: Path) -> None:
     with Stage(tmp_path, settings(backend("gpu-a", restart=None))) as stage:
         stage.tell()
         stage.turn()
-        held = value(stage, "remediator_escalated", backend="gpu-a", reason="no_restart_command")
+        held = value(stage, "remediator_escalated", backend="gpu-a", reason="cannot_restart")
         assert held == 1
 
 
 def test_a_backend_that_is_gone_from_fleet_yml_has_no_series(stage: Stage) -> None:
     stage.tell()
     stage.pass_(70)
-    own = registry(RemediatorCollector(Mode.ACT, ("gpu-z",), stage.attempts, stage.journal))
+    own = registry(
+        RemediatorCollector(Mode.ACT, ("gpu-z",), stage.store, stage.journal, stage.clock)
+    )
     assert 'backend="gpu-a"' not in generate_latest(own).decode()
 
 
@@ -148,7 +156,7 @@ def test_a_database_that_cannot_be_read_costs_its_own_families_only(
     def broken() -> object:
         raise StorageError("locked")
 
-    stage.attempts.restarts = broken  # type: ignore[assignment, method-assign]
+    stage.store.attempts.restarts = broken  # type: ignore[assignment, method-assign]
     page = generate_latest(scraped(stage)).decode()
     assert 'remediator_mode{mode="act"} 1.0' in page
     assert "remediator_restarts_total{" not in page

@@ -6,14 +6,16 @@ from datetime import datetime
 import pytest
 
 from fleet.backend import Kind
-from fleet.settings import Mode
+from fleet.settings import Mode, Unreachable
 from remediator.case import NOT_ASKED, AlertState, Case, Standing
 from remediator.decision import RECORDED, Action, Decision, Hold, Reason
-from remediator.incident import AttemptState, IncidentState
+from remediator.incident import Attempt, AttemptState, IncidentState, Origin
 from remediator.notification import Symptom
 from remediator.policy import decide
 from remediator.proof import Request, Saw, Sight
+from remediator.record import HoldBack, Record
 from tests.remediator.making import (
+    ACTIVE,
     at,
     attempt,
     backend,
@@ -35,6 +37,20 @@ def told(decision: Decision) -> tuple[Action, Reason]:
 
 def standing(state: AlertState, began: datetime | None = None) -> Standing:
     return Standing(state, "so it is", began)
+
+
+SIX = frozenset(f"gpu-{letter}" for letter in "abcdef")
+PLANNED = incident(origin=Origin.PERSON, remediate="", asked_by="ann", asked_why="new driver")
+
+
+def relapsed(seconds: float) -> Attempt:
+    """A restart that brought it back for a quarter of an hour or so."""
+    return attempt(planned_at=at(seconds - 100), ended_at=at(seconds + 100))
+
+
+def hold(**changed: object) -> HoldBack:
+    standard = HoldBack(3, "gpu-a", at(0), at(1000), "ann", "a batch runs")
+    return replace(standard, **changed)  # type: ignore[arg-type]
 
 
 BEFORE_THE_PROOF = {
@@ -175,7 +191,39 @@ BEFORE_THE_PROOF = {
     ),
     "an attempt under way on another backend": (
         case(attempts=(attempt(AttemptState.STARTING, backend="gpu-b"),)),
+        (Action.HOLD, Reason.MAX_PARALLEL),
+    ),
+    "an attempt under way on another backend, where two may be": (
+        case(
+            attempts=(attempt(AttemptState.STARTING, backend="gpu-b"),),
+            settings=limits(max_parallel=2),
+        ),
         VERIFY,
+    ),
+    "one in shadow that a real restart would have ended long ago": (
+        case(
+            attempts=(
+                attempt(
+                    AttemptState.STARTING,
+                    backend="gpu-b",
+                    mode=Mode.SHADOW,
+                    planned_at=at(-4000),
+                ),
+            ),
+            settings=limits(mode=Mode.SHADOW),
+        ),
+        VERIFY,
+    ),
+    "one in shadow that a real restart would not have ended yet": (
+        case(
+            attempts=(
+                attempt(
+                    AttemptState.STARTING, backend="gpu-b", mode=Mode.SHADOW, planned_at=at(-400)
+                ),
+            ),
+            settings=limits(mode=Mode.SHADOW),
+        ),
+        (Action.HOLD, Reason.MAX_PARALLEL),
     ),
     "cooling down by a second": (
         case(attempts=(attempt(ended_at=at(-799)),)),
@@ -185,6 +233,139 @@ BEFORE_THE_PROOF = {
     "cooling down from an attempt that was interrupted": (
         case(attempts=(attempt(AttemptState.INTERRUPTED, incident_id=1, ended_at=at(50)),)),
         (Action.HOLD, Reason.COOLING_DOWN),
+    ),
+    "an attempt that was interrupted before the act": (
+        case(
+            attempts=(
+                attempt(AttemptState.INTERRUPTED, incident_id=1, acting_at=None, ended_at=at(50)),
+            )
+        ),
+        VERIFY,
+    ),
+    "cooling down for as long as it takes to load": (
+        case(
+            attempts=(attempt(ended_at=at(-899)),),
+            record=Record(loads=(10.0, 1000.0)),
+        ),
+        (Action.HOLD, Reason.COOLING_DOWN),
+    ),
+    "cooling down from a restart by somebody else": (
+        case(record=Record(last_foreign=at(-799))),
+        (Action.HOLD, Reason.COOLING_DOWN),
+    ),
+    "restarted by somebody else since the alert began": (
+        case(record=Record(last_foreign=at(1))),
+        (Action.HOLD, Reason.RESTARTED_SINCE),
+    ),
+    "the first restart did not help: its cool-down is as ever": (
+        case(attempts=(relapsed(-900),)),
+        VERIFY,
+    ),
+    "two did not help: twice as long": (
+        case(attempts=(relapsed(-1799), relapsed(-4000))),
+        (Action.HOLD, Reason.COOLING_DOWN),
+    ),
+    "two did not help, and it was twice as long": (
+        case(attempts=(relapsed(-1800), relapsed(-4000))),
+        VERIFY,
+    ),
+    "three did not help": (
+        case(attempts=(relapsed(-2000), relapsed(-4000), relapsed(-6000))),
+        (Action.ESCALATE, Reason.GAVE_UP),
+    ),
+    "two of the three were before a person said reset": (
+        case(
+            attempts=(relapsed(-2000), relapsed(-4000), relapsed(-6000)),
+            record=Record(reset_at=at(-3000)),
+        ),
+        VERIFY,
+    ),
+    "the second of three helped": (
+        case(attempts=(relapsed(-2000), relapsed(-6000), relapsed(-8000))),
+        VERIFY,
+    ),
+    "given up long ago": (
+        case(record=Record(given_up_at=at(-1e6), given_up_why="so")),
+        (Action.ESCALATE, Reason.GAVE_UP),
+    ),
+    "held by a person": (
+        case(holds=(hold(),)),
+        (Action.HOLD, Reason.HELD),
+    ),
+    "the whole fleet held": (
+        case(holds=(hold(backend="*"),)),
+        (Action.HOLD, Reason.HELD),
+    ),
+    "held no longer": (case(holds=(hold(until=NOW),)), VERIFY),
+    "released": (case(holds=(hold(released_at=at(50)),)), VERIFY),
+    "another one held": (case(holds=(hold(backend="gpu-b"),)), VERIFY),
+    "Alertmanager cannot be asked, and need not be": (
+        case(
+            standing=standing(AlertState.UNKNOWN),
+            settings=limits(alertmanager_unreachable=Unreachable.GO_ON),
+        ),
+        VERIFY,
+    ),
+    "silenced, where it need not be asked": (
+        case(
+            standing=standing(AlertState.SILENCED),
+            settings=limits(alertmanager_unreachable=Unreachable.GO_ON),
+        ),
+        (Action.HOLD, Reason.SILENCED),
+    ),
+    "it has had its restarts": (
+        case(
+            attempts=tuple(attempt(planned_at=at(-5000 * i), ended_at=at(-900)) for i in range(4)),
+            settings=limits(fleet_restarts=9, helped_after=1.0, give_up_after=9),
+        ),
+        (Action.HOLD, Reason.BACKEND_LIMIT),
+    ),
+    "it has one left": (
+        case(
+            attempts=tuple(attempt(planned_at=at(-5000 * i), ended_at=at(-900)) for i in range(3)),
+            settings=limits(fleet_restarts=9, helped_after=1.0, give_up_after=9),
+        ),
+        VERIFY,
+    ),
+    "half of the fleet is in trouble, by its incidents": (
+        case(fleet=SIX, in_trouble=frozenset({"gpu-a", "gpu-b", "gpu-c"})),
+        (Action.HOLD, Reason.TOO_MANY_UNHEALTHY),
+    ),
+    "half of the fleet is in trouble, by its alerts": (
+        case(
+            fleet=SIX,
+            standing=replace(ACTIVE, in_trouble=frozenset({"gpu-b", "gpu-c", "gpu-z"})),
+        ),
+        (Action.HOLD, Reason.TOO_MANY_UNHEALTHY),
+    ),
+    "less than half of it is": (
+        case(fleet=SIX, in_trouble=frozenset({"gpu-a", "gpu-b", "gpu-z"})),
+        VERIFY,
+    ),
+    "all of a fleet of two is": (
+        case(fleet=frozenset({"gpu-a", "gpu-b"}), in_trouble=frozenset({"gpu-a", "gpu-b"})),
+        VERIFY,
+    ),
+    "a person plans one": (case(incident=PLANNED), (Action.RESTART, Reason.PLANNED)),
+    "a person plans one in shadow": (
+        case(incident=PLANNED, settings=limits(mode=Mode.SHADOW)),
+        (Action.IGNORE, Reason.SHADOW_MODE),
+    ),
+    "a person plans one of what is held": (
+        case(incident=PLANNED, holds=(hold(),)),
+        (Action.HOLD, Reason.HELD),
+    ),
+    "a person plans one and Alertmanager cannot be asked": (
+        case(incident=PLANNED, standing=NOT_ASKED),
+        (Action.RESTART, Reason.PLANNED),
+    ),
+    "a person plans one too soon": (
+        case(incident=PLANNED, attempts=(attempt(ended_at=at(-700)),)),
+        (Action.HOLD, Reason.COOLING_DOWN),
+    ),
+    "a planned one has been made, and did not help": (
+        case(incident=PLANNED, attempts=(replace(MINE, state=AttemptState.NOT_BACK),)),
+        (Action.IGNORE, Reason.ALREADY_HANDLED),
     ),
     "the fleet has had its restarts": (
         case(
@@ -210,7 +391,7 @@ BEFORE_THE_PROOF = {
     ),
     "no restart command": (
         case(backend=backend(restart=None)),
-        (Action.ESCALATE, Reason.NO_RESTART_COMMAND),
+        (Action.ESCALATE, Reason.CANNOT_RESTART),
     ),
 }
 

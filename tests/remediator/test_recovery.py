@@ -66,7 +66,7 @@ TABLE: dict[str, tuple[Attempt, Aftermath, AttemptState | None, AttemptState]] =
     "in shadow somebody restarted it": (SHADOW, Aftermath(NEW), RECOVERED, RECOVERED),
     "in shadow it stands still": (SHADOW, Aftermath(reading()), None, STILL_STUCK),
     "in shadow nobody listens": (SHADOW, NO_PAGE, None, STILL_STUCK),
-    "in shadow it had not been read": (UNREAD_SHADOW, Aftermath(NEW), None, STILL_STUCK),
+    "in shadow it had not been read": (UNREAD_SHADOW, Aftermath(NEW), RECOVERED, RECOVERED),
 }
 
 

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from fleet.family import registry
 from fleet.settings import Mode
-from remediator.attempts import Attempts
 from remediator.collector import RemediatorCollector
 from remediator.database import StorageError
 from remediator.decision import Hold, Reason
 from remediator.journal import Journal, Received
 from remediator.restart import Outcome
+from remediator.store import Store
 from remediator.webhook import MOST_BYTES, Desk, create_app
 from tests.remediator import making
 from tests.remediator.fakes import Clock, FakeLoop
@@ -36,7 +36,7 @@ class Site:
     """A web side with a database and without a worker."""
 
     client: FlaskClient
-    attempts: Attempts
+    store: Store
     journal: Journal
     loop: FakeLoop
     token_file: Path
@@ -50,18 +50,18 @@ class Site:
 def site(tmp_path: Path) -> Iterator[Site]:
     token_file = tmp_path / "token"
     token_file.write_text("secret\n")
-    attempts = Attempts(f"sqlite:///{tmp_path / 'remediator.db'}")
+    store = Store(f"sqlite:///{tmp_path / 'remediator.db'}")
     journal, loop = Journal(), FakeLoop()
     limits = making.limits(token_file=token_file)
-    own = registry(RemediatorCollector(limits.mode, ("gpu-a",), attempts, journal))
-    app = create_app(Desk(limits, attempts, journal, loop, own, Clock(at(60))))
-    yield Site(app.test_client(), attempts, journal, loop, token_file)
-    attempts.close()
+    own = registry(RemediatorCollector(limits.mode, ("gpu-a",), store, journal, Clock(at(60))))
+    app = create_app(Desk(limits, store, journal, loop, own, Clock(at(60))))
+    yield Site(app.test_client(), store, journal, loop, token_file)
+    store.close()
 
 
 def test_a_notification_is_stored_before_it_is_acknowledged(site: Site) -> None:
     assert site.post(body(one())) == (200, {"stored": 1})
-    (incident,) = site.attempts.due(at(60))
+    (incident,) = site.store.incidents.due(at(60))
     assert incident.backend == "gpu-a"
     assert site.loop.woken == 1
     assert site.journal.notifications() == {Received.ACCEPTED: 1}
@@ -73,7 +73,7 @@ def test_a_resolved_alert_closes_its_incident_and_is_told(
     caplog.set_level("INFO")
     site.post(body(one()))
     site.post(body(one(status="resolved", endsAt="2026-03-01T12:01:00Z")))
-    assert site.attempts.open_incidents() == ()
+    assert site.store.incidents.open() == ()
     assert "decision=ignore reason=resolved backend=gpu-a" in caplog.text
 
 
@@ -94,7 +94,7 @@ def test_without_the_token_nothing_is_taken(site: Site, header: str) -> None:
     status, told = site.post(body(one()), Authorization=header)
     assert status == 401
     assert told == {"error": "the Authorization header does not bear the token of token_file"}
-    assert site.attempts.due(at(60)) == ()
+    assert site.store.incidents.due(at(60)) == ()
     assert site.journal.notifications() == {Received.UNAUTHORISED: 1}
 
 
@@ -125,7 +125,7 @@ def test_without_a_token_of_our_own_alertmanager_shall_try_again(
 def test_a_mistake_is_answered_with_its_sentence(site: Site) -> None:
     status, told = site.post(body(one(), one(startsAt="x")))
     assert (status, told) == (400, {"error": "alerts[1].startsAt: 'x' is not a time"})
-    assert site.attempts.due(at(60)) == ()  # all of it or nothing
+    assert site.store.incidents.due(at(60)) == ()  # all of it or nothing
     assert site.journal.notifications() == {Received.MALFORMED: 1}
 
 
@@ -145,7 +145,7 @@ def test_what_cannot_be_stored_is_not_acknowledged(site: Site) -> None:
     def broken(*_: object) -> object:
         raise StorageError("the disk is full")
 
-    site.attempts.note = broken  # type: ignore[assignment, method-assign]
+    site.store.incidents.note = broken  # type: ignore[assignment, method-assign]
     assert site.post(body(one())) == (503, {"error": "the disk is full"})
     assert site.loop.woken == 0
     assert site.journal.notifications() == {Received.NOT_STORED: 1}
@@ -167,7 +167,7 @@ def test_ready_and_healthy_are_the_database_and_the_loop(site: Site) -> None:
     def broken() -> object:
         raise StorageError("locked")
 
-    site.attempts.under_way = broken  # type: ignore[assignment, method-assign]
+    site.store.attempts.under_way = broken  # type: ignore[assignment, method-assign]
     assert site.client.get("/-/ready").text == "locked\n"
     assert site.client.get("/-/healthy").status_code == 200
 
@@ -176,7 +176,7 @@ def test_a_database_that_cannot_be_read_is_said(site: Site) -> None:
     def broken(_: int) -> object:
         raise StorageError("locked")
 
-    site.attempts.newest_incidents = broken  # type: ignore[assignment, method-assign]
+    site.store.incidents.newest = broken  # type: ignore[assignment, method-assign]
     answer = site.client.get("/api/incidents")
     assert (answer.status_code, answer.json) == (503, {"error": "locked"})
     assert site.client.get("/").status_code == 503
@@ -190,9 +190,11 @@ def played(tmp_path: Path) -> Iterator[tuple[FlaskClient, Stage]]:
         stage.witness.afterwards = BACK
         stage.tell(making.alert(), making.alert(fingerprint="b", backend="<b>x</b>"))
         stage.pass_(80)
-        own = registry(RemediatorCollector(Mode.ACT, ("gpu-a",), stage.attempts, stage.journal))
+        own = registry(
+            RemediatorCollector(Mode.ACT, ("gpu-a",), stage.store, stage.journal, stage.clock)
+        )
         limits = stage.remedy.limits
-        desk = Desk(limits, stage.attempts, stage.journal, stage.worker, own, stage.clock)
+        desk = Desk(limits, stage.store, stage.journal, stage.worker, own, stage.clock)
         yield create_app(desk).test_client(), stage
 
 
@@ -228,9 +230,9 @@ def test_what_people_are_shown(played: tuple[FlaskClient, Stage]) -> None:
 def test_open_incidents_are_shown_with_their_reasons(site: Site) -> None:
     site.post(body(one(labels={"backend": "gpu-a", "engine": "0", "remediate": "restart"})))
     assert "new" in site.client.get("/").text
-    (incident,) = site.attempts.due(at(60))
+    (incident,) = site.store.incidents.due(at(60))
     decision = Hold(Reason.COOLING_DOWN, at(900), "last restarted a minute ago")
-    site.attempts.decided(incident, decision, at(90), at(60))
+    site.store.incidents.decided(incident, decision, at(90), at(60))
     page = site.client.get("/").text
     assert "hold · cooling_down" in page
     assert "engine 0" in page
@@ -296,9 +298,11 @@ def test_what_a_hundred_hostile_bodies_lead_to_is_no_restart(tmp_path: Path) -> 
     token_file = tmp_path / "token"
     token_file.write_text("secret")
     with Stage(tmp_path) as stage:
-        own = registry(RemediatorCollector(Mode.ACT, ("gpu-a",), stage.attempts, stage.journal))
+        own = registry(
+            RemediatorCollector(Mode.ACT, ("gpu-a",), stage.store, stage.journal, stage.clock)
+        )
         limits = making.limits(token_file=token_file)
-        desk = Desk(limits, stage.attempts, stage.journal, stage.worker, own, stage.clock)
+        desk = Desk(limits, stage.store, stage.journal, stage.worker, own, stage.clock)
         client = create_app(desk).test_client()
         for i in range(100):
             labels = {"backend": drawn.choice(hostile), "remediate": "restart", "instance": "gpu-a"}

@@ -9,7 +9,7 @@ from fleet.settings import Mode
 from remediator.case import AlertState, Standing
 from remediator.database import StorageError
 from remediator.decision import Action, Reason
-from remediator.incident import AttemptState, IncidentState
+from remediator.incident import AttemptState, IncidentState, ShadowOutcome
 from remediator.notification import Status, Symptom
 from remediator.proof import Request, Saw, Sight
 from remediator.recovery import Aftermath
@@ -18,7 +18,7 @@ from remediator.worker import STALLED_SECONDS
 from tests.remediator import making
 from tests.remediator.fakes import Later, in_background
 from tests.remediator.making import alert, at, backend, reading, settings
-from tests.remediator.stage import BACK, GONE, Stage
+from tests.remediator.stage import BACK, GONE, Stage, planned
 
 RECOVERED, INTERRUPTED = AttemptState.RECOVERED, AttemptState.INTERRUPTED
 STARTING, ACTING, PLANNED = AttemptState.STARTING, AttemptState.ACTING, AttemptState.PLANNED
@@ -233,20 +233,22 @@ def test_in_shadow_nothing_is_restarted_and_what_comes_back_is_seen(tmp_path: Pa
         assert stage.states == [RECOVERED]
         assert stage.restarter.restarted == []
         assert all(not asked for _, asked in stage.witness.looks)
-        assert stage.attempts.restarts() == {}
+        assert stage.store.attempts.restarts() == {}
 
 
 def test_in_shadow_what_does_not_come_back_is_tried_no_second_time(tmp_path: Path) -> None:
     with staged(tmp_path, "gpu-a", mode=Mode.SHADOW) as stage:
         stage.tell()
-        stage.pass_(5000)
-        assert stage.states == [AttemptState.STILL_STUCK]
+        stage.pass_(86_500, tick=60)
+        (only,) = stage.all_attempts
+        assert only.state is AttemptState.STILL_STUCK
+        assert only.shadow_outcome is ShadowOutcome.STAYED_STUCK
         assert stage.restarter.restarted == []
 
 
 def test_the_fleet_has_its_limit(tmp_path: Path) -> None:
     names = ("gpu-a", "gpu-b", "gpu-c", "gpu-d")
-    with staged(tmp_path, *names) as stage:
+    with staged(tmp_path, *names, max_parallel=9, storm_least=9) as stage:
         stage.tell(*(alert(backend=name, fingerprint=name) for name in names))
         stage.pass_(600)
         assert len(stage.restarter.restarted) == 3
@@ -294,9 +296,9 @@ def test_killed_in_an_attempt_and_started_again(
     run = len(stage.restarter.restarted)
     stage.kill_and_start()
     stage.witness.afterwards = afterwards
-    # The command that ran does not count against the limit of one: it is not run again.
     stage.pass_(650)
-    assert len(stage.restarter.restarted) == run
+    # What may have been done is not done again. Where nothing was, it is proven anew and done.
+    assert len(stage.restarter.restarted) == (1 if kill == KILLS[0] else run)
     assert stage.states[0] in ends
     (first, *_) = stage.all_attempts
     assert not first.under_way
@@ -379,7 +381,7 @@ def test_an_attempt_that_ended_is_followed_no_further(stage: Stage) -> None:
     stage.tell()
     stage.pass_(60)
     looks = len(stage.witness.looks)
-    stage.remedy.follow(stage.all_attempts[0].id)
+    stage.remedy.course.follow(stage.all_attempts[0].id)
     assert len(stage.witness.looks) == looks
 
 
@@ -427,15 +429,12 @@ def test_an_old_proof_decides_nothing_and_the_incident_stays_due(stage: Stage) -
 
 def test_an_attempt_that_another_began_meanwhile_holds_ours(stage: Stage) -> None:
     stage.tell(alert(), alert(backend="gpu-a", fingerprint="other", engine="1"))
-    first, other = sorted(stage.attempts.due(stage.clock()), key=lambda i: i.id)
-    plan = stage.attempts.plan
+    first, other = sorted(stage.store.incidents.due(stage.clock()), key=lambda i: i.id)
 
-    def plan_late(*args: object) -> object:
-        stage.attempts.plan = plan  # type: ignore[method-assign]
-        stage.attempts.plan(other, Mode.ACT, None, stage.clock())
-        return plan(*args)  # type: ignore[arg-type]
+    def another_begins() -> None:
+        planned(stage.store, other, Mode.ACT, None, stage.clock())
 
-    stage.attempts.plan = plan_late  # type: ignore[assignment, method-assign]
+    stage.witness.while_proving = another_begins
     stage.remedy.consider(first.id)
     assert stage.told == ["hold under_way"]
     assert stage.restarter.restarted == []
@@ -443,7 +442,8 @@ def test_an_attempt_that_another_began_meanwhile_holds_ours(stage: Stage) -> Non
 
 def test_one_backend_never_holds_up_another(tmp_path: Path) -> None:
     later = Later()
-    with Stage(tmp_path, settings(backend("gpu-a"), backend("gpu-b")), later) as stage:
+    both = settings(backend("gpu-a"), backend("gpu-b"), max_parallel=2)
+    with Stage(tmp_path, both, later) as stage:
         stage.tell(
             alert(), alert(engine="1", fingerprint="x"), alert(backend="gpu-b", fingerprint="b")
         )
@@ -476,26 +476,26 @@ def test_a_job_that_breaks_is_told_and_tried_again_later(
 def test_a_database_that_fails_before_the_act_prevents_it(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    advance = stage.attempts.advance
+    advance = stage.store.attempts.advance
 
     def broken(*_: object, **__: object) -> object:
         raise StorageError("the disk is full")
 
-    stage.attempts.advance = broken  # type: ignore[assignment, method-assign]
+    stage.store.attempts.advance = broken  # type: ignore[assignment, method-assign]
     stage.tell()
     stage.turn()
     assert stage.restarter.restarted == []
     assert "event=storage_failed backend=gpu-a" in caplog.text
-    stage.attempts.advance = advance  # type: ignore[method-assign]
-    stage.pass_(10)
-    assert stage.states == [INTERRUPTED]
+    stage.store.attempts.advance = advance  # type: ignore[method-assign]
+    stage.turn()
+    assert stage.states[0] is INTERRUPTED
 
 
 def test_the_loop_turns_until_it_is_stopped_and_survives_what_it_meets(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     troubles = iter([StorageError("locked"), ZeroDivisionError()])
-    due = stage.attempts.due
+    due = stage.store.incidents.due
 
     def meets(now: object) -> object:
         for trouble in troubles:
@@ -505,7 +505,7 @@ def test_the_loop_turns_until_it_is_stopped_and_survives_what_it_meets(
         stage.worker.wake()
         return due(now)  # type: ignore[arg-type]
 
-    stage.attempts.due = meets  # type: ignore[assignment, method-assign]
+    stage.store.incidents.due = meets  # type: ignore[assignment, method-assign]
     with in_background(stage.worker.run):
         pass
     assert "event=storage_failed why=locked" in caplog.text
@@ -524,11 +524,11 @@ def test_what_was_closed_long_ago_is_forgotten_and_attempts_never(stage: Stage) 
     stage.witness.afterwards = BACK
     stage.tell(alert(), alert(fingerprint="b", backend="unknown"))
     stage.pass_(60)
-    assert len(stage.attempts.newest_incidents(10)) == 2
+    assert len(stage.store.incidents.newest(10)) == 2
     stage.clock.advance(31 * 86400)
     stage.turn()
-    assert [incident.backend for incident in stage.attempts.newest_incidents(10)] == ["gpu-a"]
-    assert {line.backend for line in stage.attempts.newest_decisions(10)} == {"gpu-a"}
+    assert [incident.backend for incident in stage.store.incidents.newest(10)] == ["gpu-a"]
+    assert {line.backend for line in stage.store.incidents.newest_decisions(10)} == {"gpu-a"}
     assert stage.states == [RECOVERED]
 
 
