@@ -18,7 +18,7 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	@$(BIN)/python -m demo $(if $(KEEP),--keep)
 
-test: $(READY) parts browser
+test: $(READY) parts browser engines
 	$(BIN)/python -m pytest --ignore=tests/real
 
 check: $(READY) parts
@@ -42,12 +42,16 @@ bench-tournament: $(READY)
 bench-exporter: $(READY) parts
 	@$(BIN)/python -m benchmarks.exporter
 
-.PHONY: parts browser
+.PHONY: parts browser engines
 parts: $(READY)
 	@$(BIN)/python -m demo.parts
 
 browser: $(READY)
 	@$(BIN)/python -m demo.parts browser
+
+engines: $(READY)
+	@$(BIN)/python -m demo.parts podman
+	@$(BIN)/python -m demo.parts systemd
 
 $(READY): requirements-dev.lock pyproject.toml
 	@./tools/environment $(PYTHON) $(VENV) requirements-dev.lock

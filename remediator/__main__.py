@@ -25,7 +25,7 @@ from remediator.locks import Locks
 from remediator.patrol import Glance, Patrol
 from remediator.peers import Peers
 from remediator.remedy import Remedy
-from remediator.restart.command import Command
+from remediator.restart.by_way import ByWay, lacking
 from remediator.store import Store
 from remediator.verify import Verifier
 from remediator.webhook import MOST_BYTES, Desk, create_app
@@ -65,13 +65,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _ours(settings: Settings) -> RemediatorSettings:
-    """The remediator's section, with a token to compare with. Raises SettingsError."""
+    """The remediator's section, with a token and all that it restarts by. Raises SettingsError."""
     if settings.remediator is None:
         raise SettingsError((f"{settings.file}: remediator: is required by vllm-remediator",))
     try:
         token(settings.remediator.token_file)
     except TokenError as error:
         raise SettingsError((f"{settings.file}: remediator.{error}",)) from None
+    sentences = lacking(settings.backends)
+    if sentences:
+        raise SettingsError(tuple(f"{settings.file}: {sentence}" for sentence in sentences))
     return settings.remediator
 
 
@@ -96,7 +99,7 @@ def _serve(settings: Settings, ours: RemediatorSettings, store: Store, listen: L
     peers = Peers(
         Alertmanager(ours.alertmanager),
         Verifier(ours, _now),
-        Command(),
+        ByWay(),
         Evidence(_evidence_folder(ours, store), ours.evidence_timeout, ours.evidence_keep),
         Gateways(ours.gateway_token_file, ours.drain_timeout),
     )

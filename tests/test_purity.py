@@ -59,6 +59,7 @@ PURE = (
     "remediator/policy.py",
     "remediator/proof.py",
     "remediator/recovery.py",
+    "remediator/restart/sentence.py",
     "remediator/rows.py",
     "remediator/verdict.py",
     "demo/vllm/engine.py",
