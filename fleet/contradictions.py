@@ -1,7 +1,13 @@
 """What is wrong between settings that are each valid: one sentence for each mistake."""
 
 from fleet.discovery import Record
-from fleet.schema import DiscoverySection, FleetFile, RemediatorSection, RestartSection
+from fleet.schema import (
+    DiscoverySection,
+    FleetFile,
+    GatewaySection,
+    RemediatorSection,
+    RestartSection,
+)
 
 WAYS = ("command", "systemd", "docker", "kubernetes")
 TARGETS = ("pod", "selector", "workload")
@@ -30,6 +36,8 @@ def contradictions(fleet: FleetFile) -> list[str]:
             problems += [place + problem for problem in _restart_problems(backend.restart)]
     if fleet.remediator is not None:
         problems += [f"remediator{problem}" for problem in _remediator_problems(fleet.remediator)]
+    if fleet.gateway is not None:
+        problems += [f"gateway{problem}" for problem in _gateway_problems(fleet.gateway)]
     problems += _twice("backends", [entry.name for entry in fleet.backends])
     problems += _twice("discovery", [entry.name for entry in fleet.discovery])
     for i, entry in enumerate(fleet.discovery):
@@ -88,6 +96,21 @@ def _remediator_problems(entry: RemediatorSection) -> list[str]:
         problems.append(
             f".longest_cool_down: {entry.longest_cool_down:g}s is shorter than cool_down "
             f"({entry.cool_down:g}s)"
+        )
+    return problems
+
+
+def _gateway_problems(entry: GatewaySection) -> list[str]:
+    problems = []
+    if entry.propagation + entry.margin >= entry.window:
+        problems.append(
+            f".window: {entry.window:g}s is not longer than propagation and margin together "
+            f"({entry.propagation:g}s + {entry.margin:g}s); no time is left to finish anything"
+        )
+    if entry.keep_alive >= entry.stall_after:
+        problems.append(
+            f".keep_alive: {entry.keep_alive:g}s is not shorter than stall_after "
+            f"({entry.stall_after:g}s)"
         )
     return problems
 

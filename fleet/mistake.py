@@ -16,6 +16,7 @@ from fleet.schema import (
     DockerSection,
     ExporterSection,
     FleetFile,
+    GatewaySection,
     KubernetesSection,
     RemediatorSection,
     RestartSection,
@@ -27,6 +28,7 @@ REQUIRED = {
     "mode": "is required: 'act' restarts what is proven stuck, 'shadow' decides and records the "
     "same but restarts nothing",
     "names": "is required: a list of the DNS names to look up",
+    "admin_token_file": "is required: the file with the bearer token of the admin API",
     "alertmanager": "is required: the URL of Alertmanager, asked for silences before a restart",
 }
 
@@ -43,6 +45,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "remediator": RemediatorSection,
     "basic_auth": BasicAuthSection,
     "tls": TlsSection,
+    "gateway": GatewaySection,
 }
 
 WRONG_TYPES = {

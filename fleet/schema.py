@@ -168,6 +168,32 @@ class RemediatorSection(Section):
     evidence_keep: Annotated[int, Field(ge=1)] = 100
 
 
+class GatewaySection(Section):
+    """``gateway``."""
+
+    admin_token_file: FilePath
+    keys_file: FilePath | None = None
+    database: str = "sqlite:///gateway.db"
+    journal_folder: FilePath = "journal"
+    resume_key_file: FilePath | None = None
+    exporter: HttpUrl | None = None
+    window: Seconds = 60.0
+    margin: Seconds = 10.0
+    propagation: Seconds = 5.0
+    stall_after: Seconds = 60.0
+    first_byte_after: Seconds = 600.0
+    keep_alive: Seconds = 15.0
+    connect_timeout: Seconds = 5.0
+    look_every: Seconds = 5.0
+    tries: Annotated[int, Field(ge=1)] = 3
+    legs: Annotated[int, Field(ge=1)] = 5
+    largest_body: Annotated[int, Field(ge=1)] = 16777216
+    per_caller: Annotated[int | None, Field(ge=1)] = None
+    cors_origins: list[str] = []
+    resume_for: Seconds = 600.0
+    takeover_after: Seconds = 15.0
+
+
 class FleetFile(Section):
     """The whole file."""
 
@@ -176,3 +202,4 @@ class FleetFile(Section):
     defaults: DefaultsSection = DefaultsSection()
     exporter: ExporterSection = ExporterSection()
     remediator: RemediatorSection | None = None
+    gateway: GatewaySection | None = None

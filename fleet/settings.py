@@ -14,6 +14,7 @@ from fleet import strict_yaml
 from fleet.backend import Backend, Kind, Restart
 from fleet.contradictions import contradictions
 from fleet.discovery import Dns, Files, Record, Source
+from fleet.gateway import GatewaySettings
 from fleet.mistake import sentence
 from fleet.schema import (
     BackendSection,
@@ -21,6 +22,7 @@ from fleet.schema import (
     DiscoverySection,
     DnsSection,
     FleetFile,
+    GatewaySection,
     RemediatorSection,
     RestartSection,
 )
@@ -147,7 +149,7 @@ class RemediatorSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """All of fleet.yml. ``remediator`` is None where the file has no such section.
+    """All of fleet.yml. ``remediator`` and ``gateway`` are None where the file has no such section.
 
     ``backends`` are the listed ones; what ``discovery`` finds is not in the file.
     """
@@ -156,6 +158,7 @@ class Settings:
     backends: tuple[Backend, ...]
     exporter: ExporterSettings
     remediator: RemediatorSettings | None
+    gateway: GatewaySettings | None = None
     discovery: tuple[Source, ...] = ()
 
     def backend(self, name: str) -> Backend | None:
@@ -203,6 +206,7 @@ def _settings(fleet: FleetFile, file: Path) -> Settings:
         backends=tuple(_one(entry, fleet.defaults, folder) for entry in fleet.backends),
         exporter=ExporterSettings(**fleet.exporter.model_dump()),
         remediator=None if remediator is None else _remediator(remediator, folder),
+        gateway=None if fleet.gateway is None else _gateway(fleet.gateway, folder),
         discovery=tuple(
             _source(i, entry, fleet.defaults, folder) for i, entry in enumerate(fleet.discovery)
         ),
@@ -223,6 +227,19 @@ def _remediator(entry: RemediatorSection, folder: Path) -> RemediatorSettings:
         tls=Tls(folder / tls.certificate_file, folder / tls.key_file) if tls else None,
         gateway_token_file=_beside(entry.gateway_token_file, folder),
         evidence_folder=_beside(entry.evidence_folder, folder),
+    )
+
+
+def _gateway(entry: GatewaySection, folder: Path) -> GatewaySettings:
+    files = {"admin_token_file", "keys_file", "journal_folder", "resume_key_file"}
+    return GatewaySettings(
+        **entry.model_dump(exclude={*files, "database", "cors_origins"}),
+        admin_token_file=folder / entry.admin_token_file,
+        keys_file=_beside(entry.keys_file, folder),
+        journal_folder=folder / entry.journal_folder,
+        resume_key_file=_beside(entry.resume_key_file, folder),
+        database=_anchored(entry.database, folder),
+        cors_origins=tuple(entry.cors_origins),
     )
 
 

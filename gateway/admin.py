@@ -1,4 +1,4 @@
-"""The admin API: what is in flight, and which backends are drained. For bearers of the token only."""
+"""The admin API: what is in flight, which backends are drained. For bearers of its token only."""
 
 import hmac
 import json

@@ -55,6 +55,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "discovery": schema.DiscoverySection,
     "exporter": schema.ExporterSection,
     "remediator": schema.RemediatorSection,
+    "gateway": schema.GatewaySection,
 }
 
 

@@ -1,0 +1,130 @@
+"""The gateway's metrics: names, labels, help and where each value comes from. A public API."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from prometheus_client import Metric
+from prometheus_client.core import HistogramMetricFamily
+
+from fleet import __version__
+from fleet.family import COUNTER, GAUGE, Family, Value
+from gateway.bill import End
+from gateway.counts import Counts, Spread
+from gateway.standing import Standing, Traffic
+
+
+@dataclass(frozen=True)
+class Scrape:
+    """What one scrape is made of; ``now`` is seconds of the loop's clock."""
+
+    counts: Counts
+    standings: Sequence[Standing]
+    in_flight: int
+    ready: bool
+    ledger_lag: float
+    now: float
+
+
+def _backends(scrape: Scrape) -> Iterator[Value]:
+    for standing in scrape.standings:
+        traffic = standing.traffic(scrape.now)
+        for word in Traffic:
+            yield (standing.backend.name, word), float(word is traffic)
+
+
+FAMILIES: tuple[Family[Scrape], ...] = (
+    Family(
+        "gateway_ready",
+        GAUGE,
+        "1 while load balancers may send requests here, 0 once it is closing.",
+        (),
+        lambda s: [((), float(s.ready))],
+    ),
+    Family(
+        "gateway_in_flight",
+        GAUGE,
+        "Requests that have no end yet.",
+        (),
+        lambda s: [((), s.in_flight)],
+    ),
+    Family(
+        "gateway_backend_in_flight",
+        GAUGE,
+        "Requests of this gateway that are at the backend.",
+        ("backend",),
+        lambda s: [((x.backend.name,), x.in_flight) for x in s.standings],
+    ),
+    Family(
+        "gateway_backend_traffic",
+        GAUGE,
+        "1 for the word that says whether requests are sent to the backend, 0 for the others.",
+        ("backend", "traffic"),
+        _backends,
+    ),
+    Family(
+        "gateway_requests_total",
+        COUNTER,
+        "Requests that were billed, by how they ended.",
+        ("end",),
+        lambda s: [((end,), s.counts.requests[end]) for end in End],
+    ),
+    Family(
+        "gateway_resumes_total",
+        COUNTER,
+        "Times that a stream went on at another backend.",
+        (),
+        lambda s: [((), s.counts.resumes)],
+    ),
+    Family(
+        "gateway_interrupted_total",
+        COUNTER,
+        "Requests that did not end as they should have, by how.",
+        ("reason",),
+        lambda s: [((why,), count) for why, count in sorted(s.counts.interrupted.items())],
+    ),
+    Family(
+        "gateway_refused_total",
+        COUNTER,
+        "Requests that the gateway itself answered with an error, by its HTTP status.",
+        ("status",),
+        lambda s: [((why,), count) for why, count in sorted(s.counts.refusals.items())],
+    ),
+    Family(
+        "gateway_ledger_lag_seconds",
+        GAUGE,
+        "How long ago the oldest token was delivered that is in the journal but not in the ledger.",
+        (),
+        lambda s: [((), s.ledger_lag)],
+    ),
+    Family(
+        "gateway_build_info",
+        GAUGE,
+        "1, with the gateway's version.",
+        ("version",),
+        lambda _: [((__version__,), 1.0)],
+    ),
+)
+
+HISTOGRAMS: Mapping[str, str] = {
+    "gateway_request_duration_seconds": "From a request to the end of its answer.",
+    "gateway_first_byte_seconds": "From a request to the first byte of its stream.",
+}
+
+NAMES: Mapping[str, tuple[str, ...]] = {family.name: family.labels for family in FAMILIES} | {
+    name: () for name in HISTOGRAMS
+}
+
+
+def metrics(scrape: Scrape) -> Iterator[Metric]:
+    """All families of one scrape."""
+    for family in FAMILIES:
+        yield family.metric(scrape)
+    spreads = (scrape.counts.durations, scrape.counts.first_bytes)
+    for (name, text), spread in zip(HISTOGRAMS.items(), spreads, strict=True):
+        yield _histogram(name, text, spread)
+
+
+def _histogram(name: str, text: str, spread: Spread) -> Metric:
+    family = HistogramMetricFamily(name, text)
+    family.add_metric([], buckets=spread.buckets(), sum_value=spread.sum)
+    return family
