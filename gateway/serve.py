@@ -1,0 +1,63 @@
+"""Serves: the listener, the looks, the sweeps, and the end of it all."""
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Coroutine
+from typing import Any
+
+from gateway.desk import Desk
+from gateway.ending import Ending
+from gateway.looks import Looks
+from gateway.office import Office
+from gateway.wire import Wire
+
+SWEEP_SECONDS = 1.0
+# A client that asks nothing for so long is not waited for.
+IDLE_SECONDS = 75.0
+
+log = logging.getLogger("gateway")
+
+
+async def serve(office: Office, desk: Desk, sock: socket.socket) -> None:
+    """Answer requests on a listening socket until SIGTERM or SIGINT, and then to the end of them."""
+    loop = asyncio.get_running_loop()
+    ending = Ending(office)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ending.told)
+    looks = Looks(office)
+    await looks.once()
+    wires: set[Wire] = set()
+    server = await loop.create_server(
+        lambda: Wire(desk.handle, office.settings.largest_body, wires), sock=sock
+    )
+    async with asyncio.TaskGroup() as group:
+        background = [group.create_task(looks.run()), group.create_task(_sweep(office, wires))]
+        await ending.run()
+        for task in background:
+            task.cancel()
+    server.close()
+    for wire in list(wires):
+        wire.close()
+    office.upstreams.close()
+
+
+async def _sweep(office: Office, wires: set[Wire]) -> None:
+    """Look over all requests and idle connections, again and again."""
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        now = office.now()
+        for request in list(office.in_flight.values()):
+            request.sweep(now)
+        for wire in list(wires):
+            if not wire.busy and now - wire.quiet_since > IDLE_SECONDS:
+                wire.close()
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run on uvloop."""
+    import uvloop  # noqa: PLC0415 -- only where something is served
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work)
