@@ -37,10 +37,10 @@ class NotDoneError(Exception):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run ``drain``, ``undrain`` or ``inflight``. Returns 0, or why not:
+    """Run ``drain``, ``undrain`` or ``inflight``, and return 0, or a status that says why not.
 
-    1 the gateway cannot be reached, 2 bad usage or settings, 3 it refused, 4 with ``--wait`` requests
-    were still there when the time was up.
+    1: the gateway cannot be reached. 2: bad usage or settings. 3: it refused. 4: with ``--wait``,
+    requests were still there when the time was up.
     """
     args = _parser().parse_args(argv)
     try:

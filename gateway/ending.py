@@ -55,5 +55,7 @@ class Ending:
             await asyncio.sleep(LOOK_EVERY_SECONDS)
 
     async def _empty(self, until: float) -> None:
-        while self._office.in_flight and self._office.now() < until:
+        while self._office.now() < until:
+            if not self._office.in_flight:
+                return
             await asyncio.sleep(LOOK_EVERY_SECONDS)

@@ -110,7 +110,10 @@ HISTOGRAMS: Mapping[str, str] = {
     "gateway_first_byte_seconds": "From a request to the first byte of its stream.",
 }
 
-NAMES: Mapping[str, tuple[str, ...]] = {family.name: family.labels for family in FAMILIES} | dict.fromkeys(HISTOGRAMS, ())
+NAMES: Mapping[str, tuple[str, ...]] = {
+    **{family.name: family.labels for family in FAMILIES},
+    **dict.fromkeys(HISTOGRAMS, ()),
+}
 
 
 def metrics(scrape: Scrape) -> Iterator[Metric]:

@@ -21,7 +21,7 @@ log = logging.getLogger("gateway")
 
 
 async def serve(office: Office, desk: Desk, sock: socket.socket) -> None:
-    """Answer requests on a listening socket until SIGTERM or SIGINT, and then to the end of them."""
+    """Answer requests on a listening socket until SIGTERM or SIGINT, then to the end of them."""
     loop = asyncio.get_running_loop()
     ending = Ending(office)
     for number in (signal.SIGTERM, signal.SIGINT):
