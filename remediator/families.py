@@ -4,7 +4,7 @@ Nothing here reads a clock, a socket or the database: families are made of one S
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from fleet import __version__
@@ -20,24 +20,32 @@ class Remembered:
     """What the database says: it survives the program.
 
     ``attempts`` counts those of the mode now set, by backend and state. ``restarts`` has, for each
-    backend, how many restart commands were begun and when the last was.
+    backend, how many restart commands were begun and when the last was. ``foreign_restarts``
+    counts those that somebody else made, by backend.
     """
 
     open_incidents: Sequence[Incident]
     under_way: int
     attempts: Mapping[tuple[str, AttemptState], int]
     restarts: Mapping[str, tuple[int, datetime]]
+    foreign_restarts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Scrape:
-    """What one scrape is made of; ``remembered`` is None where the database could not be read."""
+    """What one scrape is made of; ``remembered`` is None where the database could not be read.
+
+    ``truncated`` alerts were left out of notifications. ``storm``: too many backends were in trouble
+    at once when that was last looked at.
+    """
 
     mode: Mode
     backends: Sequence[str]
     notifications: Mapping[Received, int]
     decisions: Mapping[tuple[Action, Reason], int]
     remembered: Remembered | None
+    truncated: int = 0
+    storm: bool = False
 
 
 def _remembered(
@@ -57,6 +65,11 @@ def _restarts(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
     for backend in scrape.backends:
         count = remembered.restarts[backend][0] if backend in remembered.restarts else 0
         yield (backend,), count
+
+
+def _foreign_restarts(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
+    for backend in scrape.backends:
+        yield (backend,), remembered.foreign_restarts.get(backend, 0)
 
 
 def _last_restarts(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
@@ -104,6 +117,13 @@ FAMILIES: tuple[Family[Scrape], ...] = (
         lambda s: [((result,), s.notifications.get(result, 0)) for result in Received],
     ),
     Family(
+        "remediator_truncated_alerts_total",
+        COUNTER,
+        "Alerts that Alertmanager left out of its notifications (max_alerts).",
+        (),
+        lambda s: [((), s.truncated)],
+    ),
+    Family(
         "remediator_decisions_total",
         COUNTER,
         "Decisions about incidents, counted when they differ from the incident's last one.",
@@ -123,6 +143,13 @@ FAMILIES: tuple[Family[Scrape], ...] = (
         "Restart commands that were begun.",
         ("backend",),
         _remembered(_restarts),
+    ),
+    Family(
+        "remediator_foreign_restarts_total",
+        COUNTER,
+        "Restarts that somebody else made.",
+        ("backend",),
+        _remembered(_foreign_restarts),
     ),
     Family(
         "remediator_attempts_in_progress",
@@ -151,6 +178,13 @@ FAMILIES: tuple[Family[Scrape], ...] = (
         "1 while an open incident is left to a person for this reason; absent otherwise.",
         ("backend", "reason"),
         _remembered(_reasons(Action.ESCALATE)),
+    ),
+    Family(
+        "remediator_storm",
+        GAUGE,
+        "1 while too many backends are in trouble at once and none is restarted.",
+        (),
+        lambda s: [((), float(s.storm))],
     ),
     Family(
         "remediator_last_restart_timestamp_seconds",

@@ -39,13 +39,16 @@ def test_names_and_labels_are_the_public_ones() -> None:
     assert dict(NAMES) == {
         "remediator_mode": ("mode",),
         "remediator_notifications_total": ("result",),
+        "remediator_truncated_alerts_total": (),
         "remediator_decisions_total": ("action", "reason"),
         "remediator_attempts_total": ("backend", "outcome"),
         "remediator_restarts_total": ("backend",),
+        "remediator_foreign_restarts_total": ("backend",),
         "remediator_attempts_in_progress": (),
         "remediator_incidents_open": ("backend",),
         "remediator_held": ("backend", "reason"),
         "remediator_escalated": ("backend", "reason"),
+        "remediator_storm": (),
         "remediator_last_restart_timestamp_seconds": ("backend",),
         "remediator_build_info": ("version",),
     }
@@ -76,6 +79,9 @@ def test_what_can_be_counted_is_there_at_zero(stage: Stage) -> None:
     for result in Received:
         assert value(stage, "remediator_notifications_total", result=result) == 0
     assert value(stage, "remediator_decisions_total", action="hold", reason="silenced") == 0
+    assert value(stage, "remediator_truncated_alerts_total") == 0
+    assert value(stage, "remediator_storm") == 0
+    assert value(stage, "remediator_foreign_restarts_total", backend="gpu-a") == 0
     assert value(stage, "remediator_attempts_in_progress") == 0
     assert value(stage, "remediator_last_restart_timestamp_seconds", backend="gpu-a") is None
 

@@ -157,9 +157,30 @@ MUTED: Mapping[str, tuple[str, set[str]]] = {
     ),
     "a loop says more than one restart": (
         "VLLMBackendRestartLoop",
-        {"VLLMBackendRestarted", "VLLMForeignRestart"},
+        {"VLLMBackendRestarted", "VLLMForeignRestart", "VLLMForeignRestartRepeated"},
     ),
-    "failed says more than held": ("VLLMRemediationFailed", {"VLLMRemediationHeld"}),
+    "a person was told by the first": ("VLLMDirectEngineStuck", {"VLLMDirectEngineStillStuck"}),
+    "held says more than not restarted": ("VLLMRemediationHeld", {"VLLMEngineStillStuck"}),
+    "failed says more than held, stuck, down and silent": (
+        "VLLMRemediationFailed",
+        {
+            "VLLMRemediationHeld",
+            "VLLMEngineStillStuck",
+            "VLLMBackendDown",
+            "VLLMBackendUnresponsive",
+            "VLLMBackendUnjudged",
+        },
+    ),
+    "a storm says more than what it does to one": (
+        "VLLMRemediationStorm",
+        {
+            "VLLMRemediationHeld",
+            "VLLMRemediationFailed",
+            "VLLMEngineStillStuck",
+            "VLLMBackendDown",
+            "VLLMBackendUnresponsive",
+        },
+    ),
     "no exporter says more than a stale one": ("VLLMExporterDown", {"VLLMExporterStale"}),
 }
 
