@@ -7,21 +7,21 @@ import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from waitress.server import create_server
-
 from fleet.family import registry
 from fleet.flags import flags
 from fleet.listen import Listen
 from fleet.settings import RemediatorSettings, Settings, SettingsError, load
 from remediator.alertmanager import Alertmanager
 from remediator.attempts import Attempts
-from remediator.bearer import TokenError, token
 from remediator.collector import RemediatorCollector
+from remediator.credentials import CredentialsError, check
 from remediator.database import StorageError
 from remediator.evidence import Evidence
 from remediator.journal import Journal
 from remediator.remedy import Peers, Remedy
 from remediator.restart.command import Command
+from remediator.serve import Server
+from remediator.tls import Renewed, TlsError
 from remediator.verify import Verifier
 from remediator.webhook import MOST_BYTES, Desk, create_app
 from remediator.worker import Worker
@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         settings = load(args.config_file)
         ours = _ours(settings)
+        tls = _tls(settings, ours)
         if args.config_check:
             print(f"{args.config_file}: mode {ours.mode}, {len(settings.backends)} backends, valid")
             return 0
@@ -54,20 +55,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return BAD_SETTINGS
     try:
-        return _serve(settings, ours, attempts, args.listen)
+        return _serve(settings, ours, attempts, tls, args.listen)
     finally:
         attempts.close()
 
 
 def _ours(settings: Settings) -> RemediatorSettings:
-    """The remediator's section, with a token to compare with. Raises SettingsError."""
+    """The remediator's section, with secrets to compare with. Raises SettingsError."""
     if settings.remediator is None:
         raise SettingsError((f"{settings.file}: remediator: is required by vllm-remediator",))
     try:
-        token(settings.remediator.token_file)
-    except TokenError as error:
+        check(settings.remediator)
+    except CredentialsError as error:
         raise SettingsError((f"{settings.file}: remediator.{error}",)) from None
     return settings.remediator
+
+
+def _tls(settings: Settings, ours: RemediatorSettings) -> Renewed | None:
+    try:
+        return Renewed(ours.tls) if ours.tls is not None else None
+    except TlsError as error:
+        raise SettingsError((f"{settings.file}: remediator.{error}",)) from None
 
 
 def _attempts(settings: Settings, ours: RemediatorSettings) -> Attempts:
@@ -77,7 +85,13 @@ def _attempts(settings: Settings, ours: RemediatorSettings) -> Attempts:
         raise SettingsError((f"{settings.file}: remediator.database: {error}",)) from None
 
 
-def _serve(settings: Settings, ours: RemediatorSettings, attempts: Attempts, listen: Listen) -> int:
+def _serve(
+    settings: Settings,
+    ours: RemediatorSettings,
+    attempts: Attempts,
+    tls: Renewed | None,
+    listen: Listen,
+) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -93,21 +107,19 @@ def _serve(settings: Settings, ours: RemediatorSettings, attempts: Attempts, lis
     own = registry(RemediatorCollector(ours.mode, names, attempts, journal))
     app = create_app(Desk(ours, attempts, journal, worker, own, _now))
     try:
-        sockets = [listen.bound()]
+        sock = listen.bound()
     except OSError as error:
         print(f"--web.listen-address: {listen}: {error.strerror}", file=sys.stderr)
         return CANNOT_LISTEN
-    server = create_server(app, sockets=sockets, threads=4, max_request_body_size=8 * MOST_BYTES)
-    web = threading.Thread(target=server.run, name="web", daemon=True)
+    server = Server(app, sock, tls, most_bytes=MOST_BYTES)
     loop = threading.Thread(target=worker.run, name="worker", daemon=True)
-    web.start()
+    server.start()
     loop.start()
     log.info("event=started mode=%s listen=%s backends=%d", ours.mode, listen, len(names))
     stop.wait()
     log.info("event=stopping")
-    server.close()
+    server.stop()
     worker.wake()
-    web.join(timeout=2.0)
     loop.join(timeout=2.0)
     # What is not done by then is in the database, and taken up at the next start.
     worker.wait_idle(SHUTDOWN_SECONDS)

@@ -43,7 +43,7 @@ class Journal:
         """Count and tell alerts that were left out of a notification: nobody will look at them."""
         with self._lock:
             self._truncated += alerts
-        why = "max_alerts of Alertmanager's webhook has to be 0: what it leaves out is never looked at"
+        why = "max_alerts of the webhook has to be 0: what is left out is never looked at"
         log.warning("%s", line(event="alerts_truncated", alerts=alerts, why=why))
 
     def decided(self, incident: Incident, decision: Decision) -> None:
