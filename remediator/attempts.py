@@ -50,7 +50,7 @@ class Attempts:
         Returns the incidents that were closed, as they were before.
         """
         closed: list[Incident] = []
-        with self._database.write() as connection:
+        with self._database.write(urgent=True) as connection:
             for alert in alerts:
                 if alert.status is Status.FIRING:
                     episodes.open_again(connection, alert, now)

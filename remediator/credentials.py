@@ -59,7 +59,7 @@ def refusal(settings: RemediatorSettings) -> str:
 
 
 def token(file: Path) -> str:
-    """The token in the file. Raises CredentialsError if it cannot be read, is empty or not ASCII."""
+    """The token in the file. Raises CredentialsError where it has none that is ASCII."""
     return _secret(file, "token_file", "ascii", "ASCII")
 
 

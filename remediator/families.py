@@ -35,8 +35,8 @@ class Remembered:
 class Scrape:
     """What one scrape is made of; ``remembered`` is None where the database could not be read.
 
-    ``truncated`` alerts were left out of notifications. ``storm``: too many backends were in trouble
-    at once when that was last looked at.
+    ``truncated`` alerts were left out of notifications. ``storm``: too many backends were in
+    trouble at once when that was last looked at.
     """
 
     mode: Mode

@@ -17,6 +17,9 @@ from remediator.journal import line
 from remediator.remedy import Remedy
 
 TICK_SECONDS = 1.0
+PAUSE_SECONDS = 0.1
+# The others begin with the next turn: a thousand at once would leave the web side no time.
+MOST_PER_TURN = 10
 FOLLOW_EVERY_SECONDS = 2.0
 FORGET_EVERY = timedelta(hours=1)
 KEEP_CLOSED = timedelta(days=30)
@@ -63,6 +66,8 @@ class Worker:
                 log.error("%s", line(event="storage_failed", why=error))  # noqa: TRY400
             except Exception:
                 log.exception("event=turn_failed")
+            # Whatever wakes it in this time is looked at together: a turn reads all that is due.
+            self._remedy.stopping.wait(PAUSE_SECONDS)
             self._awake.wait(TICK_SECONDS)
             self._awake.clear()
 
@@ -73,11 +78,16 @@ class Worker:
         for attempt in self._attempts.under_way():
             if self._monotonic() - self._followed.get(attempt.id, NEVER) >= FOLLOW_EVERY_SECONDS:
                 self._hand_out(attempt.backend, self._following(attempt))
+        begun = 0
         for incident in self._attempts.due(now):
+            if begun == MOST_PER_TURN:
+                self.wake()
+                break
             if self._remedy.settings.backend(incident.backend) is None:
                 self._remedy.consider(incident.id)  # asks nobody anything
+                begun += 1
             else:
-                self._hand_out(incident.backend, self._considering(incident))
+                begun += self._hand_out(incident.backend, self._considering(incident))
         if self._forget_at is None or now >= self._forget_at:
             self._attempts.forget(now - KEEP_CLOSED)
             self._forget_at = now + FORGET_EVERY
@@ -117,10 +127,11 @@ class Worker:
 
         return job
 
-    def _hand_out(self, backend: str, job: Job) -> None:
+    def _hand_out(self, backend: str, job: Job) -> bool:
+        """Begin a job, unless the backend has one; tells whether it was begun."""
         with self._idle:
             if backend in self._in_hand or self._remedy.stopping.is_set():
-                return
+                return False
             self._in_hand.add(backend)
 
         def run() -> None:
@@ -137,3 +148,4 @@ class Worker:
                 self.wake()
 
         self._start(run)
+        return True

@@ -84,17 +84,22 @@ def _started(folder: Path) -> tuple[Child, str]:
     return child, url
 
 
+STARTED = datetime.now(UTC).isoformat()
+
+
 def _body(number: int) -> bytes:
+    """What Alertmanager says, the first time or again, of one of the incidents."""
+    number %= QUEUED
     alert = {
         "status": "firing",
         "labels": {
             "alertname": "VLLMEngineStuck",
-            "backend": f"gpu-{number % QUEUED}",
+            "backend": f"gpu-{number}",
             "engine": "0",
             "remediate": "restart",
         },
         "annotations": {},
-        "startsAt": datetime.now(UTC).isoformat(),
+        "startsAt": STARTED,
         "endsAt": "0001-01-01T00:00:00Z",
         "fingerprint": f"{number:016x}",
     }
@@ -132,7 +137,7 @@ def _one_by_one(url: str, peers: int) -> list[float]:
 
     def peer(first: int) -> list[float]:
         with requests.Session() as session:
-            return [_post(session, url, QUEUED + first + n) for n in range(0, TIMED, peers)]
+            return [_post(session, url, first + n) for n in range(0, TIMED, peers)]
 
     with ThreadPoolExecutor(peers) as threads:
         return [took for some in threads.map(peer, range(peers)) for took in some]

@@ -1,4 +1,4 @@
-"""Ten thousand bodies that no Alertmanager sends: no crash, no restart, and a database that answers.
+"""Ten thousand bodies that no Alertmanager sends: no crash, no restart, a database that answers.
 
 They are mutations of what real ones send, drawn with a fixed seed, so that a failure comes again.
 """

@@ -1,0 +1,56 @@
+"""One at a time, in order, but the urgent first."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from remediator.turns import Turns
+from tests.fleet.listeners import eventually
+
+
+def waiting(turns: Turns) -> int:
+    return len(turns._urgent) + len(turns._others)
+
+
+@pytest.fixture
+def order() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def started(order: list[str]) -> Iterator[list[threading.Thread]]:
+    """Six writers that came one after the other while somebody wrote, of whom two are urgent."""
+    turns, threads = Turns(), []
+
+    def write(name: str, *, urgent: bool) -> None:
+        with turns.turn(urgent=urgent):
+            order.append(name)
+
+    with turns.turn(urgent=False):
+        for name in ("a", "b", "URGENT c", "d", "URGENT e", "f"):
+            threads.append(
+                threading.Thread(target=write, args=(name,), kwargs={"urgent": "URGENT" in name})
+            )
+            before = waiting(turns)
+            threads[-1].start()
+            eventually(lambda before=before: waiting(turns) > before)  # type: ignore[misc]
+        assert order == []
+    yield threads
+    assert waiting(turns) == 0
+
+
+def test_the_urgent_go_first_and_all_in_their_order(
+    order: list[str], started: list[threading.Thread]
+) -> None:
+    for thread in started:
+        thread.join(5)
+    assert order == ["URGENT c", "URGENT e", "a", "b", "d", "f"]
+
+
+def test_whoever_fails_makes_room() -> None:
+    turns = Turns()
+    with pytest.raises(ValueError, match="lost"), turns.turn(urgent=True):
+        raise ValueError("lost")
+    with turns.turn(urgent=False):
+        pass
