@@ -4,7 +4,7 @@ Everything is on disk when a method returns: an alert before it is acknowledged,
 anything is done. One remediator at a time uses a database.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -58,13 +58,23 @@ class Attempts:
                     closed += episodes.resolve(connection, alert, now)
         return tuple(closed)
 
-    def due(self, now: datetime) -> tuple[Incident, ...]:
-        """The open incidents that are due to be decided about, the longest waiting first."""
+    def due(
+        self, now: datetime, *, besides: Collection[str] = (), most: int | None = None
+    ) -> tuple[Incident, ...]:
+        """The open incidents that are due to be decided about, the longest waiting first.
+
+        At most so many, and none of the backends ``besides``.
+        """
         table = tables.incidents
         return self._incidents(
             select(table)
-            .where(table.c.state == IncidentState.OPEN, table.c.next_look_at <= now)
+            .where(
+                table.c.state == IncidentState.OPEN,
+                table.c.next_look_at <= now,
+                table.c.backend.not_in(besides),
+            )
             .order_by(table.c.next_look_at, table.c.id)
+            .limit(most)
         )
 
     def incident(self, number: int) -> Incident:

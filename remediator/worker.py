@@ -19,7 +19,7 @@ from remediator.remedy import Remedy
 TICK_SECONDS = 1.0
 PAUSE_SECONDS = 0.1
 # The others begin with the next turn: a thousand at once would leave the web side no time.
-MOST_PER_TURN = 10
+MOST_PER_TURN = 5
 FOLLOW_EVERY_SECONDS = 2.0
 FORGET_EVERY = timedelta(hours=1)
 KEEP_CLOSED = timedelta(days=30)
@@ -78,16 +78,16 @@ class Worker:
         for attempt in self._attempts.under_way():
             if self._monotonic() - self._followed.get(attempt.id, NEVER) >= FOLLOW_EVERY_SECONDS:
                 self._hand_out(attempt.backend, self._following(attempt))
-        begun = 0
-        for incident in self._attempts.due(now):
-            if begun == MOST_PER_TURN:
-                self.wake()
-                break
+        with self._idle:
+            in_hand = tuple(self._in_hand)
+        due = self._attempts.due(now, besides=in_hand, most=MOST_PER_TURN)
+        for incident in due:
             if self._remedy.settings.backend(incident.backend) is None:
                 self._remedy.consider(incident.id)  # asks nobody anything
-                begun += 1
             else:
-                begun += self._hand_out(incident.backend, self._considering(incident))
+                self._hand_out(incident.backend, self._considering(incident))
+        if len(due) == MOST_PER_TURN:
+            self.wake()
         if self._forget_at is None or now >= self._forget_at:
             self._attempts.forget(now - KEEP_CLOSED)
             self._forget_at = now + FORGET_EVERY
@@ -127,11 +127,10 @@ class Worker:
 
         return job
 
-    def _hand_out(self, backend: str, job: Job) -> bool:
-        """Begin a job, unless the backend has one; tells whether it was begun."""
+    def _hand_out(self, backend: str, job: Job) -> None:
         with self._idle:
             if backend in self._in_hand or self._remedy.stopping.is_set():
-                return False
+                return
             self._in_hand.add(backend)
 
         def run() -> None:
@@ -148,4 +147,3 @@ class Worker:
                 self.wake()
 
         self._start(run)
-        return True

@@ -33,7 +33,8 @@ def echo(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterabl
     """Says what it was asked."""
     body = environ["wsgi.input"].read()
     said = f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']} {environ['wsgi.url_scheme']} "
-    text = said.encode() + str(len(body)).encode()
+    echoed = f" {environ['HTTP_X_ECHO']}" if "HTTP_X_ECHO" in environ else ""
+    text = f"{said}{len(body)}{echoed}".encode()
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(text)))])
     return [] if environ["REQUEST_METHOD"] == "HEAD" else [text]
 
@@ -99,6 +100,12 @@ def test_several_requests_on_one_connection(port: int) -> None:
         client.request("POST", "/a%20b", body=b"x" * length)
         assert client.getresponse().read() == f"POST /a b http {length}".encode()
     client.close()
+
+
+def test_a_header_with_an_underscore_does_not_pass_for_the_one_with_a_hyphen(port: int) -> None:
+    sent = b"GET / HTTP/1.1\r\nX_Echo: forged\r\n" + CLOSE + b"\r\n"
+    assert exchange(port, sent).endswith(b"GET / http 0")
+    assert exchange(port, sent.replace(b"X_Echo", b"X-Echo")).endswith(b"GET / http 0 forged")
 
 
 def test_head_has_no_body(port: int) -> None:

@@ -2,11 +2,14 @@
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from remediator.attempts import Attempts
 from remediator.turns import Turns
 from tests.fleet.listeners import eventually
+from tests.remediator.making import alert, at
 
 
 def waiting(turns: Turns) -> int:
@@ -30,14 +33,15 @@ def started(order: list[str]) -> Iterator[list[threading.Thread]]:
     with turns.turn(urgent=False):
         for name in ("a", "b", "URGENT c", "d", "URGENT e", "f"):
             threads.append(
-                threading.Thread(target=write, args=(name,), kwargs={"urgent": "URGENT" in name})
+                threading.Thread(
+                    target=write, args=(name,), kwargs={"urgent": "URGENT" in name}, daemon=True
+                )
             )
             before = waiting(turns)
             threads[-1].start()
             eventually(lambda before=before: waiting(turns) > before)  # type: ignore[misc]
         assert order == []
     yield threads
-    assert waiting(turns) == 0
 
 
 def test_the_urgent_go_first_and_all_in_their_order(
@@ -54,3 +58,16 @@ def test_whoever_fails_makes_room() -> None:
         raise ValueError("lost")
     with turns.turn(urgent=False):
         pass
+
+
+def test_a_notification_is_urgent(tmp_path: Path) -> None:
+    attempts = Attempts(f"sqlite:///{tmp_path / 'remediator.db'}")
+    turns = attempts._database._turns
+    assert isinstance(turns, Turns)
+    noting = threading.Thread(target=attempts.note, args=((alert(),), at(0)), daemon=True)
+    with turns.turn(urgent=False):
+        noting.start()
+        assert eventually(lambda: len(turns._urgent) == 1)
+    noting.join(5)
+    assert attempts.open_incidents() != ()
+    attempts.close()
