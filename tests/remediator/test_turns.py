@@ -1,7 +1,6 @@
 """One at a time, in order, but the urgent first."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ def order() -> list[str]:
 
 
 @pytest.fixture
-def started(order: list[str]) -> Iterator[list[threading.Thread]]:
+def started(order: list[str]) -> list[threading.Thread]:
     """Six writers that came one after the other while somebody wrote, of whom two are urgent."""
     turns, threads = Turns(), []
 
@@ -41,7 +40,7 @@ def started(order: list[str]) -> Iterator[list[threading.Thread]]:
             threads[-1].start()
             eventually(lambda before=before: waiting(turns) > before)  # type: ignore[misc]
         assert order == []
-    yield threads
+    return threads
 
 
 def test_the_urgent_go_first_and_all_in_their_order(
