@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from remediator.tables import metadata
+from remediator import schema
 
 BUSY_SECONDS = 5.0
 PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
@@ -30,12 +30,19 @@ class Database:
     """
 
     def __init__(self, url: str) -> None:
-        """``url`` is SQLAlchemy's; tables that are missing are made."""
+        """``url`` is SQLAlchemy's; tables are made, or brought up to this version."""
         with _told():
             self._engine = _engine(url)
             # SQLite then waits for its turn at the beginning, not in the middle.
             self._writing = self._engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
-            metadata.create_all(self._engine)
+        try:
+            with self.read() as connection:
+                is_current = schema.is_current(connection)
+            if not is_current:
+                with self.write() as connection:
+                    schema.upgrade(connection)
+        except schema.TooNewError as error:
+            raise StorageError(str(error)) from None
 
     @property
     def folder(self) -> Path | None:
