@@ -104,7 +104,10 @@ class Course:
         if attempt.mode is Mode.SHADOW:
             return SHADOW_WATCH
         longest = self.store.records.record(backend.name).longest_load
-        return timedelta(seconds=patience(backend.load_time, longest))
+        seconds = patience(backend.load_time, longest)
+        if attempt.exit_status is None and backend.restart is not None:
+            seconds += backend.restart.timeout  # nobody saw its end: it may be running still
+        return timedelta(seconds=seconds)
 
     def _advance(self, attempt: Attempt, state: AttemptState, **values: object) -> Attempt:
         now = self.clock()

@@ -104,12 +104,14 @@ class FakeEvidence:
     where: str | None = None
     saved: list[tuple[str, int]] = field(default_factory=list)
     killed: bool = False
+    while_saving: Callable[[], None] = lambda: None
 
     def save(self, backend: Backend, attempt_id: int, now: datetime) -> str | None:
         del now
         if self.killed:
             raise Killed
         self.saved.append((backend.name, attempt_id))
+        self.while_saving()
         return self.where
 
 
