@@ -1,0 +1,1 @@
+"""SIGKILL at every step of the remediator's work: is anything done twice, is anything lost?"""
