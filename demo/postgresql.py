@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -44,7 +45,7 @@ class PostgreSQL:
         self._folder = Path(tempfile.mkdtemp(prefix="postgresql-"))
         self.port = free_ports(1)[0]
         self._process: subprocess.Popen[bytes] | None = None
-        self._databases = 0
+        self._numbers = count(1)
         self._as = SYSTEM_USER if os.geteuid() == 0 else None
         if self._as:
             os.chown(self._folder, pwd.getpwnam(self._as).pw_uid, -1)
@@ -112,17 +113,14 @@ class PostgreSQL:
 
     def database(self) -> str:
         """The SQLAlchemy URL of a new, empty database, with its password."""
-        self._databases += 1
-        name = f"lifeguard_{self._databases}"
+        name = f"lifeguard_{next(self._numbers)}"
         self._admin(f"CREATE DATABASE {name}")
         return self._url(name).render_as_string(hide_password=False)
 
     def cut(self) -> int:
         """Cut every other connection, as a fail-over does; returns how many there were."""
         others = "FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> "
-        return self._admin(
-            f"SELECT count(pg_terminate_backend(pid)) {others} pg_backend_pid()"
-        )
+        return self._admin(f"SELECT count(pg_terminate_backend(pid)) {others} pg_backend_pid()")
 
     @property
     def _data(self) -> Path:

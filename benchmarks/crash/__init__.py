@@ -1,1 +1,1 @@
-"""SIGKILL at every step of the remediator's work: is anything done twice, is anything lost?"""
+"""SIGKILL at every step of the remediator's work: what is done twice, and what is lost."""

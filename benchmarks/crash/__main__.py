@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.crash.episode import Side
 from benchmarks.crash.match import Match
 from benchmarks.crash.score import Row, row, rows
 from demo.parts import PartMissingError
@@ -35,16 +36,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="bench-crash-"))
     began = time.monotonic()
     with ExitStack() as stack:
-        match = Match(folder, _sqlite, args.seed, replicas=1, takeover_after="1s")
+        side = Side(_sqlite, replicas=1, takeover_after="1s")
         if args.database == "postgresql":
             try:
                 server = stack.enter_context(PostgreSQL())
             except PartMissingError as error:
                 print(error, file=sys.stderr)
                 return 2
-            match = Match(
-                folder, lambda _: server.database(), args.seed, replicas=2, takeover_after="4s"
-            )
+            side = Side(lambda _: server.database(), replicas=2, takeover_after="4s")
+        match = Match(folder, side, args.seed)
         match.play(args.kills, args.at_once)
     everything = row("all", match.results)
     table = _table(args.database, rows(match.results), everything)

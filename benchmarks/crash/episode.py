@@ -5,7 +5,9 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
 
@@ -32,24 +34,28 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["benchmarks.crash.program"])
 
 
+@dataclass(frozen=True)
+class Side:
+    """Who treats the incidents: so many remediators.
+
+    ``database`` makes a new database for an incident, from the incident's folder.
+    """
+
+    database: Callable[[Path], str]
+    replicas: int
+    takeover_after: str
+
+
 class Episode:
     """One incident; ``play`` it once."""
 
     def __init__(
-        self,
-        name: str,
-        folder: Path,
-        database: str,
-        kills: Sequence[Kill | AtRandom],
-        random: Random,
-        *,
-        replicas: int,
-        takeover_after: str,
+        self, name: str, folder: Path, side: Side, kills: Sequence[Kill | AtRandom], random: Random
     ) -> None:
         self.seen: list[Counter[str]] = []
         self._name = name
         self._folder = folder
-        self._ports = free_ports(replicas)
+        self._ports = free_ports(side.replicas)
         self._to_come = list(kills)
         self._kills: list[str] = []
         self._random = random
@@ -59,7 +65,7 @@ class Episode:
         self._world = World(name, folder, webhooks, random)
         self._fleet = folder / "fleet.yml"
         (folder / "token").write_text(TOKEN)
-        self._fleet.write_text(yaml.safe_dump(self._settings(database, takeover_after)))
+        self._fleet.write_text(yaml.safe_dump(self._settings(side)))
 
     def play(self) -> Result:
         """From the alert to the end, or to where nobody waits any longer."""
@@ -87,7 +93,7 @@ class Episode:
             folder=str(self._folder),
         )
 
-    def _settings(self, database: str, takeover_after: str) -> dict[str, object]:
+    def _settings(self, side: Side) -> dict[str, object]:
         backend = {
             "name": self._name,
             "url": self._world.url,
@@ -99,8 +105,8 @@ class Episode:
             "mode": "act",
             "token_file": "token",
             "alertmanager": self._world.url,
-            "database": database,
-            "takeover_after": takeover_after,
+            "database": side.database(self._folder),
+            "takeover_after": side.takeover_after,
             "confirm_for": "300ms",
             "answer_within": "300ms",
             "recheck_every": "500ms",
@@ -142,16 +148,19 @@ class Episode:
         until = time.monotonic() + (kill.after if isinstance(kill, AtRandom) else LONGEST_SECONDS)
         while process.is_alive() and not self._over.is_set() and time.monotonic() < until:
             process.join(POLL_SECONDS)
-        ours = process.is_alive() and isinstance(kill, AtRandom) and not self._over.is_set()
+        if not self._over.is_set():
+            self._note(kill, process)
         process.kill()
         process.join()
-        if ours:
-            self._kills.append(AT_RANDOM)
-        elif isinstance(kill, Kill) and not self._over.is_set():
-            if process.exitcode == -signal.SIGKILL:
-                self._kills.append(kill.boundary)
         if seen.exists():
             self.seen[number] = Counter(seen.read_text().splitlines())
+
+    def _note(self, kill: Kill | AtRandom | None, process: BaseProcess) -> None:
+        """A kill that there was; a process may also never come to its boundary."""
+        if isinstance(kill, AtRandom) and process.is_alive():
+            self._kills.append(AT_RANDOM)
+        elif isinstance(kill, Kill) and process.exitcode == -signal.SIGKILL:
+            self._kills.append(kill.boundary)
 
     def _wait_for_the_end(self) -> bool:
         """Wait until the remediator is done with the incident; tells whether it is, in time."""

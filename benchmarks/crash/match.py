@@ -1,12 +1,11 @@
 """I/O: many incidents, several at a time, until there were enough kills."""
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
-from benchmarks.crash.episode import Episode
+from benchmarks.crash.episode import Episode, Side
 from benchmarks.crash.plan import Plan
 from benchmarks.crash.score import Result
 
@@ -14,22 +13,12 @@ KILLS_PER_INCIDENT = 4
 
 
 class Match:
-    """``database`` makes a new database for an incident, from the incident's folder."""
+    """Incidents for one side; each has a folder of its own."""
 
-    def __init__(
-        self,
-        folder: Path,
-        database: Callable[[Path], str],
-        seed: int,
-        *,
-        replicas: int,
-        takeover_after: str,
-    ) -> None:
+    def __init__(self, folder: Path, side: Side, seed: int) -> None:
         self.results: list[Result] = []
         self._folder = folder
-        self._database = database
-        self._replicas = replicas
-        self._takeover_after = takeover_after
+        self._side = side
         self._random = Random(seed)  # noqa: S311 -- nobody's secret
         self._plan = Plan(self._random)
         self._lock = threading.Lock()
@@ -59,15 +48,7 @@ class Match:
             random = Random(self._random.random())  # noqa: S311 -- as above
         folder = self._folder / str(number)
         folder.mkdir()
-        episode = Episode(
-            f"gpu-{number}",
-            folder,
-            self._database(folder),
-            kills,
-            random,
-            replicas=self._replicas,
-            takeover_after=self._takeover_after,
-        )
+        episode = Episode(f"gpu-{number}", folder, self._side, kills, random)
         result = episode.play()
         with self._lock:
             self.results.append(result)

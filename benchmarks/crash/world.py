@@ -103,7 +103,20 @@ class World:
             thread.join()
         self._server.server_close()
 
-    def page(self) -> str:
+    def get(self, path: str) -> str | None:
+        """The page at a path, or None."""
+        match path:
+            case "/metrics":
+                return self._page()
+            case "/health":
+                return ""
+            case "/v1/models":
+                return json.dumps({"data": [{"id": "tiny"}]})
+            case "/api/v2/alerts":
+                return json.dumps(self._alerts())
+        return None
+
+    def _page(self) -> str:
         """The server's metrics: it stands still with a request in work until it is new."""
         restarts = self.restarts
         if restarts:
@@ -120,7 +133,7 @@ class World:
             self.answered += 1
         return True
 
-    def alerts(self) -> list[dict[str, object]]:
+    def _alerts(self) -> list[dict[str, object]]:
         """What Alertmanager's API says: the alert fires for as long as we look."""
         status = {"state": "active", "silencedBy": [], "inhibitedBy": []}
         return [{**self._alert(), "status": status}]
@@ -176,17 +189,8 @@ def _handler(world: World) -> Callable[..., BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             """Serve a page."""
-            match self.path.split("?")[0].rstrip("/"):
-                case "/metrics":
-                    self._send(200, world.page())
-                case "/health":
-                    self._send(200, "")
-                case "/v1/models":
-                    self._send(200, json.dumps({"data": [{"id": "tiny"}]}))
-                case "/api/v2/alerts":
-                    self._send(200, json.dumps(world.alerts()))
-                case _:
-                    self._send(404, "")
+            text = world.get(self.path.split("?")[0].rstrip("/"))
+            self._send(404 if text is None else 200, text or "")
 
         def do_POST(self) -> None:
             """Answer the short request."""

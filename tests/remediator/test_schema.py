@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
 
+from demo.postgresql import PostgreSQL
 from fleet.settings import Mode
 from remediator import schema, tables
 from remediator.__main__ import main
@@ -141,6 +143,21 @@ def test_several_that_start_at_once_on_one_database(database_url: str, *, old: b
     told = [process.communicate(timeout=60)[1] for process in processes]
     assert [process.returncode for process in processes] == [0] * 4, told
     store = Store(database_url)
+    assert differences(store) == []
+    store.close()
+
+
+def test_whoever_comes_second_waits_for_the_first_on_postgresql(postgresql: PostgreSQL) -> None:
+    url = postgresql.database()
+    engine = create_engine(url)
+    with ThreadPoolExecutor(1) as pool:
+        with engine.begin() as connection:
+            schema.upgrade(connection)
+            second = pool.submit(Store, url)
+            with pytest.raises(TimeoutError):
+                second.result(0.5)
+        store = second.result(20)
+    engine.dispose()
     assert differences(store) == []
     store.close()
 
