@@ -78,6 +78,7 @@ class Episode:
                 slot.start()
             closed = self._wait_for_the_end()
             if closed:
+                world.notify()  # as it is repeated from time to time
                 time.sleep(STILL_SECONDS)
             self._over.set()
             for slot in slots:

@@ -52,5 +52,6 @@ class Match:
         result = episode.play()
         with self._lock:
             self.results.append(result)
+            self._plan.killed(result.kills)
             for times in episode.seen:
                 self._plan.seen(times)

@@ -1,12 +1,15 @@
 """Which boundaries the next incident's processes are killed at: those that were least, first."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
 from benchmarks.crash.boundary import Kill
 
 MOST_TIMES = 4
+# Not every process comes to the boundary that it was to be killed at: then that is tried again.
+KILLED_WEIGHT = 3
 LATEST_SECONDS = 4.0
 
 
@@ -23,7 +26,12 @@ class Plan:
 
     random: Random
     known: dict[str, int] = field(default_factory=dict)
-    planned: Counter[str] = field(default_factory=Counter)
+    tried: Counter[str] = field(default_factory=Counter)
+
+    def killed(self, names: Iterable[str]) -> None:
+        """Where an incident's processes were killed, as planned or not."""
+        for name in names:
+            self.tried[name] += KILLED_WEIGHT
 
     def seen(self, times: Counter[str]) -> None:
         """How often one process came to each boundary."""
@@ -36,10 +44,10 @@ class Plan:
             return []
         chosen: list[Kill | AtRandom] = []
         for _ in range(kills - 1):
-            fewest = min(self.planned[name] for name in self.known)
-            names = sorted(name for name in self.known if self.planned[name] == fewest)
+            fewest = min(self.tried[name] for name in self.known)
+            names = sorted(name for name in self.known if self.tried[name] == fewest)
             name = self.random.choice(names)
-            self.planned[name] += 1
+            self.tried[name] += 1
             nth = self.random.randint(1, min(MOST_TIMES, self.known[name]))
             chosen.append(Kill(name, nth))
         return [*chosen, AtRandom(self.random.uniform(0.0, LATEST_SECONDS))]
