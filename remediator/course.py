@@ -13,7 +13,7 @@ from fleet.backend import Backend
 from fleet.settings import Mode, Settings
 from remediator import recovery
 from remediator.backoff import patience
-from remediator.incident import Attempt, AttemptState
+from remediator.incident import UNDER_WAY, Attempt, AttemptState
 from remediator.journal import Journal
 from remediator.peers import Peers
 from remediator.store import Store
@@ -110,12 +110,14 @@ class Course:
         return timedelta(seconds=seconds)
 
     def _advance(self, attempt: Attempt, state: AttemptState, **values: object) -> Attempt:
+        if state not in UNDER_WAY:
+            # Before its end is written: if we are killed in between, it is done once more.
+            self._undrain(attempt)
         now = self.clock()
         attempt = self.store.attempts.advance(attempt, state, now, **values)
         self.journal.came_to(attempt)
         if not attempt.under_way:
             self.store.incidents.look_again(attempt.incident_id, now)
-            self._undrain(attempt)
         return attempt
 
     def _undrain(self, attempt: Attempt) -> None:

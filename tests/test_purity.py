@@ -47,6 +47,7 @@ PURE = (
     "remediator/recovery.py",
     "remediator/rows.py",
     "remediator/verdict.py",
+    "benchmarks/crash/score.py",
     "demo/vllm/engine.py",
     "demo/vllm/scheduler.py",
     "demo/vllm/page.py",

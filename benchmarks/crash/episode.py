@@ -63,6 +63,7 @@ class Episode:
         self._over = threading.Event()
         webhooks = [f"http://127.0.0.1:{port}/api/alerts" for port in self._ports]
         self._world = World(name, folder, webhooks, random)
+        self._gateways = folder / "gateways"
         self._fleet = folder / "fleet.yml"
         (folder / "token").write_text(TOKEN)
         self._fleet.write_text(yaml.safe_dump(self._settings(side)))
@@ -91,6 +92,7 @@ class Episode:
             refused=len(world.refused),
             recovered=world.answered > 0,
             closed=closed,
+            drained=self._is_drained(),
             folder=str(self._folder),
         )
 
@@ -140,6 +142,7 @@ class Episode:
                     port=self._ports[slot],
                     log=self._folder / f"log-{slot}",
                     seen=seen,
+                    gateways=self._gateways,
                     kill=kill if isinstance(kill, Kill) else None,
                 ),
             ),
@@ -171,6 +174,10 @@ class Episode:
                 return True
             time.sleep(POLL_SECONDS * 2)
         return False
+
+    def _is_drained(self) -> bool:
+        told = self._gateways.read_text().split() if self._gateways.exists() else []
+        return told[-1:] == ["drain"]
 
     def _is_closed(self) -> bool:
         url = f"http://127.0.0.1:{self._random.choice(self._ports)}/api"

@@ -42,12 +42,17 @@ from remediator.worker import Worker
 
 @dataclass(frozen=True)
 class Start:
-    """How one process is started. ``seen``: the file of the boundaries that it comes to."""
+    """How one process is started.
+
+    ``seen`` and ``gateways`` are the files of the boundaries that it comes to, and of what it tells
+    its gateways.
+    """
 
     fleet: Path
     port: int
     log: Path
     seen: Path
+    gateways: Path
     kill: Kill | None
 
 
@@ -66,7 +71,7 @@ def run(start: Start) -> None:
         WatchedWitness(Verifier(ours, _now), seen),
         WatchedRestarter(Command(), seen),
         WatchedSaver(Evidence(start.fleet.parent), seen),
-        WatchedDrainer(Gateways(), seen),
+        WatchedDrainer(Gateways(start.gateways), seen),
     )
     locks = Locks(store.database, ours.takeover_after)
     worker = Worker(Remedy(settings, ours, store, journal, peers, _now, stop), locks)

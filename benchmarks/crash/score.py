@@ -9,8 +9,8 @@ class Result:
     """One incident: where it was killed, and what the server and its restart command saw.
 
     ``recovered``: whether the new server was asked and answered, which is how a recovery is
-    verified. ``closed``: whether the remediator was done with the incident in time. ``folder``
-    holds the logs.
+    verified. ``closed``: whether the remediator was done with the incident in time.
+    ``drained``: whether the gateways still use it for nothing. ``folder`` holds the logs.
     """
 
     name: str
@@ -20,6 +20,7 @@ class Result:
     refused: int
     recovered: bool
     closed: bool
+    drained: bool
     folder: str
 
     @property
@@ -31,9 +32,10 @@ class Result:
     def lost(self) -> bool:
         """Whether it was acknowledged and not brought to its end, or never acknowledged at all.
 
-        The server is stuck until it is restarted, so there is one right end: one restart, verified.
+        The server is stuck until it is restarted, so there is one right end: one restart, verified,
+        and its streams let back.
         """
-        done = self.restarts >= 1 and self.recovered and self.closed
+        done = self.restarts >= 1 and self.recovered and self.closed and not self.drained
         return not done or self.acknowledged == 0 or self.refused > 0
 
 

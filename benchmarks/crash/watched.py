@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from sqlalchemy import Connection
 
@@ -144,14 +145,23 @@ class WatchedRestarter:
         return outcome
 
 
+@dataclass(frozen=True)
 class Gateways:
-    """Gateways that always obey, after a moment."""
+    """Gateways that obey after a moment. ``told`` is the file of what they were told, in order."""
+
+    told: Path
 
     def drain(self, backend: Backend) -> Drained:
         """Move the streams."""
-        time.sleep(0.02)
+        self._write("drain")
         return Drained(ok=True, why=f"no stream was left on {backend.name}", left=0)
 
     def undrain(self, backend: Backend) -> Drained:
         """Use it again."""
+        self._write("undrain")
         return Drained(ok=True, why=f"{backend.name} may be used again", left=None)
+
+    def _write(self, word: str) -> None:
+        with self.told.open("a") as file:
+            file.write(f"{word}\n")
+        time.sleep(0.02)

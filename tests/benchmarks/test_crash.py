@@ -34,6 +34,7 @@ def result(**changed: object) -> Result:
         "refused": 0,
         "recovered": True,
         "closed": True,
+        "drained": False,
         "folder": "/there",
     }
     return Result(**{**values, **changed})  # type: ignore[arg-type]
@@ -43,6 +44,7 @@ LOST = {
     "never restarted": {"restarts": 0, "recovered": False},
     "restarted, and nobody looked whether it helped": {"recovered": False},
     "never done with": {"closed": False},
+    "left without streams": {"drained": True},
     "never acknowledged": {"acknowledged": 0},
     "refused for good": {"refused": 1},
 }

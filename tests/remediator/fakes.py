@@ -125,6 +125,7 @@ class FakeGateways:
     drained: list[str] = field(default_factory=list)
     undrained: list[str] = field(default_factory=list)
     killed: bool = False
+    killed_at_the_end: bool = False
 
     def drain(self, backend: Backend) -> Drained:
         self.drained.append(backend.name)
@@ -133,6 +134,8 @@ class FakeGateways:
         return self.answer
 
     def undrain(self, backend: Backend) -> Drained:
+        if self.killed_at_the_end:
+            raise Killed
         self.undrained.append(backend.name)
         return self.answer
 

@@ -91,7 +91,7 @@ class Stage:
         self.store.close()
         self.restarter.killed = ""
         self.evidence.killed = False
-        self.gateways.killed = False
+        self.gateways.killed = self.gateways.killed_at_the_end = False
         self.open()
 
     def __enter__(self) -> Self:
