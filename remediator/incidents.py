@@ -29,7 +29,8 @@ class Incidents:
         """
         closed: list[Incident] = []
         with self._database.write(urgent=True) as connection:
-            for alert in alerts:
+            # In one order, so that two who are told the same never wait for each other.
+            for alert in sorted(alerts, key=lambda alert: alert.fingerprint):
                 if alert.status is Status.FIRING:
                     episodes.open_again(connection, alert, now)
                 else:
@@ -84,7 +85,7 @@ class Incidents:
     def decided(
         self, incident: Incident, decision: Decision, next_look_at: datetime, now: datetime
     ) -> None:
-        """Record a decision; an Ignore closes the incident.
+        """Record a decision; an Ignore closes the incident, if it was not spoken of meanwhile.
 
         The journal has one line for each change of action or reason.
         """

@@ -62,6 +62,7 @@ PURE = (
     "remediator/restart/sentence.py",
     "remediator/rows.py",
     "remediator/verdict.py",
+    "benchmarks/crash/score.py",
     "demo/vllm/engine.py",
     "demo/vllm/scheduler.py",
     "demo/vllm/page.py",

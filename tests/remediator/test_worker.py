@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from fleet.backend import Restart
 from fleet.settings import Mode
+from fleet.way import Command
 from remediator.case import AlertState, Standing
 from remediator.database import StorageError
 from remediator.decision import Action, Reason
@@ -333,6 +335,44 @@ def test_an_interrupted_attempt_whose_effect_nobody_can_tell_is_left_to_a_person
     stage.pass_(5000)
     assert stage.states == [INTERRUPTED]
     assert stage.told[-1] == "escalate interrupted"
+
+
+def test_a_command_whose_end_was_not_seen_may_be_running_still(tmp_path: Path) -> None:
+    slow = backend(load_time=100.0, restart=Restart(Command(("true",)), timeout=50.0))
+    with Stage(tmp_path, settings(slow)) as stage:
+        stage.restarter.killed = "before"
+        stage.tell()
+        stage.turn()
+        stage.kill_and_start()
+        stage.witness.afterwards = Aftermath(reading(), request=Request.UNANSWERED)
+        stage.pass_(10)
+        taken_up = stage.clock.now
+        while stage.states == [ACTING]:
+            stage.pass_(5)
+            taken_up = stage.clock.now
+        stage.pass_(140)
+        assert stage.states == [STARTING]
+        stage.pass_(30)
+        assert stage.states == [INTERRUPTED]
+        (attempt,) = stage.all_attempts
+        assert attempt.ended_at is not None
+        assert (attempt.ended_at - taken_up).total_seconds() >= 145
+
+
+def test_killed_before_the_gateways_may_use_it_again_they_are_told_after_all(
+    tmp_path: Path,
+) -> None:
+    drained = backend(gateways=("http://127.0.0.1:1",))
+    with Stage(tmp_path, settings(drained)) as stage:
+        stage.gateways.killed_at_the_end = True
+        stage.witness.afterwards = BACK
+        stage.tell()
+        stage.pass_(20)
+        assert stage.gateways.drained == ["gpu-a"]
+        stage.kill_and_start()
+        stage.pass_(60)
+        assert stage.states == [RECOVERED]
+        assert stage.gateways.undrained == ["gpu-a"]
 
 
 def test_killed_while_the_server_loads(stage: Stage) -> None:
