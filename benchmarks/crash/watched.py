@@ -15,8 +15,9 @@ from benchmarks.crash.boundary import Boundaries, step_of
 from fleet.backend import Backend
 from remediator.case import Standing
 from remediator.database import Database
+from remediator.drain import Drained, Drainer
 from remediator.incident import Attempt, Incident
-from remediator.peers import Alerts, Drained, Drainer, Saver, Witness
+from remediator.peers import Alerts, Saver, Witness
 from remediator.proof import Proof
 from remediator.recovery import Aftermath
 from remediator.restart import Outcome, Restarter
