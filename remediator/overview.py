@@ -6,7 +6,7 @@ The names are public API, in the words of docs/remediator-api.md.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TypedDict
 
@@ -176,7 +176,7 @@ def backend_row(known: Known, now: datetime) -> BackendRow:
         "restarts": used,
         "restarts_left": max(0, limits.backend_restarts - used),
         "window_seconds": limits.backend_window,
-        "unhelpful_restarts": case.unhelpful,
+        "unhelpful_restarts": _unhelpful(known, now),
         "cool_down_seconds": _as_alerted(known).cool_down.total_seconds(),
         "cool_down_until": clock(cooling.until) if isinstance(cooling, Hold) else None,
         "load_seconds": record.longest_load,
@@ -252,6 +252,15 @@ def _as_alerted(known: Known) -> Case:
     if not of_alerts:
         return known.case
     return replace(known.case, incident=min(of_alerts, key=lambda i: i.starts_at))
+
+
+def _unhelpful(known: Known, now: datetime) -> int:
+    """How many of its last restarts did not help; one that has lasted so far is none of them."""
+    case = _as_alerted(known)
+    if case.incident.origin is Origin.PERSON:
+        later = now + timedelta(seconds=case.settings.helped_after)
+        case = replace(case, incident=replace(case.incident, starts_at=later))
+    return case.unhelpful
 
 
 def _under_way(known: Known) -> Attempt | None:

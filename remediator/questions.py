@@ -12,7 +12,7 @@ ORDER: Mapping[Origin, tuple[str, ...]] = {
     Origin.PERSON: tuple(question.__name__ for question in policy.QUESTIONS[Origin.PERSON]),
 }
 _WORDS: Mapping[str, str] = {
-    question.__name__: (question.__doc__ or question.__name__).splitlines()[0]
+    question.__name__: (question.__doc__ or question.__name__).splitlines()[0].replace("``", "")
     for question in (*sum(policy.QUESTIONS.values(), ()), *verdict.QUESTIONS)
 }
 

@@ -107,17 +107,13 @@ def _recommended(
         )
     if healed:
         waits = _waits(healed, patience)
-        changes = [f"wait: {_written(wait)}  # of {name}" for name, wait in waits.items()]
+        first = "Change fleet.yml as said" if waits else "Find out why"
         return _Recommended(
-            "This does not support switching to act. "
-            + (
-                f"In fleet.yml set {' and '.join(changes)}, then"
-                if changes
-                else "Find out why, then"
-            )
-            + " look again at what comes after that (--since).",
+            "This does not support the mode act. "
+            f"{first}, then look again at what comes after that (--since).",
             supports_act=False,
-            change="\n".join(changes) or None,
+            change="\n".join(f"wait: {_written(wait)}  # {name}" for name, wait in waits.items())
+            or None,
         )
     if mode is Mode.ACT:
         return _Recommended(
@@ -245,8 +241,10 @@ def in_words(seconds: float) -> str:
     if seconds < HOUR:
         return f"{seconds / MINUTE:.0f} min"
     if seconds < DAY:
-        return f"{seconds // HOUR:.0f} h {seconds % HOUR // MINUTE:.0f} min"
-    return f"{seconds // DAY:.0f} d {seconds % DAY // HOUR:.0f} h"
+        large, small = f"{seconds // HOUR:.0f} h", f"{seconds % HOUR // MINUTE:.0f} min"
+    else:
+        large, small = f"{seconds // DAY:.0f} d", f"{seconds % DAY // HOUR:.0f} h"
+    return large if small.startswith("0 ") else f"{large} {small}"
 
 
 def _written(seconds: float) -> str:

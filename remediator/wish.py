@@ -79,7 +79,7 @@ def known(name: object, backends: Collection[str]) -> str:
     """The name, if it is a backend's. Raises UnknownBackendError, with one that is spelt alike."""
     if isinstance(name, str) and name in backends:
         return name
-    close = difflib.get_close_matches(str(name), sorted(backends), n=1)
+    close = difflib.get_close_matches(name if isinstance(name, str) else "", sorted(backends), n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     raise UnknownBackendError(f"backend: {_shown(name)} is not a backend in fleet.yml{hint}")
 

@@ -18,12 +18,16 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Step:
-    """The phase it is in, for how many seconds, how many are expected (if known), and a word."""
+    """The phase it is in, for how many seconds, how many are expected (if known), and a word.
+
+    ``waits``: it is decided that it has to wait for another attempt to end.
+    """
 
     phase: Phase
     seconds: float = 0.0
     expected: float | None = None
     said: str = ""
+    waits: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,8 @@ def step(incident: Mapping[str, Any], attempt: Mapping[str, Any] | None) -> Step
     if attempt is not None:
         return _of_attempt(attempt)
     if incident["state"] == "open":
-        return Step(Phase.DECIDE, said=incident["why"] or "asked for")
+        waits = incident["reason"] == "under_way"
+        return Step(Phase.DECIDE, said=incident["why"] or "asked for", waits=waits)
     against = [question for question in incident["questions"] if question["stands_against"]]
     if against:
         last = against[-1]
@@ -58,14 +63,19 @@ def _of_attempt(attempt: Mapping[str, Any]) -> Step | End:
             return Step(Phase.RESTART, _between(attempt["acting_at"], now), said=said)
         case "starting":
             longest, most = attempt["load_seconds"], attempt["patience_seconds"]
-            said = (
-                f"no load of it was seen yet, it may take {most:g} s"
-                if longest is None
-                else f"its longest load took {longest:g} s, it may take {most:g} s"
-            )
+            said = _patience(longest, most)
             seconds = _between(attempt["starting_at"], now)
             return Step(Phase.LOAD, seconds, longest or most, said)
     return End(state == "recovered", f"{state}: {attempt['why']}")
+
+
+def _patience(longest: float | None, most: float | None) -> str:
+    if most is None:
+        return "nobody knows how long it may take"
+    seen = (
+        "no load of it was seen yet" if longest is None else f"its longest load took {longest:g} s"
+    )
+    return f"{seen}, it may take {most:g} s"
 
 
 def _between(began: str, now: str) -> float:

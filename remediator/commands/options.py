@@ -34,6 +34,7 @@ def parser(name: str, description: str, *, reads: bool = False) -> argparse.Argu
         description=description,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # a token behind --token would be taken for a file's name
     )
     add = made.add_argument
     add(

@@ -75,7 +75,8 @@ def _plan(row: Mapping[str, Any]) -> Iterator[str]:
     load, most = row["load_seconds"], in_words(row["patience_seconds"])
     seen = "no load was seen yet" if load is None else f"loads took {in_words(load)} or less"
     yield f"  {seen}; it has {most} to come back"
-    yield f"  restarts left to it: {row['restarts_left']}; the last {moment(row['last_restart_at'])}"
+    last = moment(row["last_restart_at"])
+    yield f"  restarts left to it: {row['restarts_left']}; the last {last}"
     against = row["against_restart"]
     if against is not None:
         yield f"  now it would be refused by {against['question']}: {against['said']}"

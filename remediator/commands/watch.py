@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -14,48 +15,58 @@ from remediator.commands.exit_status import CommandError, ExitStatus
 from remediator.commands.remote import Remote
 from remediator.commands.show import printable
 
-EVERY_SECONDS = 1.0
-# So long the remediator may be away (it may be restarted itself), or take to decide.
-MOST_SILENT_SECONDS = 60.0
-MOST_UNDECIDED_SECONDS = 120.0
 
+@dataclass(frozen=True)
+class Patience:
+    """In seconds: between two looks, and how long the remediator may be away, or may not decide.
+
+    It is away while it is restarted itself.
+    """
+
+    every: float = 0.5
+    silent: float = 60.0
+    undecided: float = 120.0
+
+
+PATIENCE = Patience()
 Tell = Callable[[Step], None]
 
 
 class Watch:
     """Watches the restart of one incident."""
 
-    def __init__(self, remote: Remote, incident: int, *, every: float = EVERY_SECONDS) -> None:
+    def __init__(self, remote: Remote, incident: int, patience: Patience = PATIENCE) -> None:
         self._remote = remote
         self._incident = incident
-        self._every = every
+        self._patience = patience
         self.attempt: int | None = None
 
     def to_its_end(self, tell: Tell) -> End:
         """Tell each step until the end. Raises CommandError where it cannot be seen any more."""
-        heard = began = time.monotonic()
+        heard = decided = time.monotonic()
         while True:
             now = time.monotonic()
+            seen = None
             try:
                 seen = step(*self._look())
                 heard = now
             except CommandError as error:
-                if error.status is not ExitStatus.UNREACHABLE or now - heard > MOST_SILENT_SECONDS:
+                silent = now - heard > self._patience.silent
+                if error.status is not ExitStatus.UNREACHABLE or silent:
                     raise
-                time.sleep(self._every)
-                continue
             if isinstance(seen, End):
                 return seen
-            tell(seen)
-            if seen.phase is not Phase.DECIDE:
-                began = now
-            elif now - began > MOST_UNDECIDED_SECONDS and not seen.said.startswith("attempt "):
+            if seen is not None:
+                tell(seen)
+                if seen.phase is not Phase.DECIDE or seen.waits:
+                    decided = now
+            if now - decided > self._patience.undecided:
                 raise CommandError(
                     f"incident {self._incident} was not decided about within "
-                    f"{MOST_UNDECIDED_SECONDS:g} s; it stays open",
+                    f"{self._patience.undecided:g} s; it stays open",
                     ExitStatus.REFUSED,
                 )
-            time.sleep(self._every)
+            time.sleep(self._patience.every)
 
     def _look(self) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
         incident = self._remote.get("incidents", self._incident)

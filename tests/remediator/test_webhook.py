@@ -174,7 +174,7 @@ def test_ready_and_healthy_are_the_database_and_the_loop(site: Site) -> None:
 
 
 def test_a_database_that_cannot_be_read_is_said(site: Site) -> None:
-    def broken(_: int) -> object:
+    def broken(*_: object) -> object:
         raise StorageError("locked")
 
     site.store.incidents.newest = broken  # type: ignore[assignment, method-assign]
