@@ -15,6 +15,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from remediator import api_token, wish
 from remediator.backoff import patience
 from remediator.database import StorageError
+from remediator.decision import Action
 from remediator.desk import Desk
 from remediator.incident import Attempt, Decided, Incident
 from remediator.journal import record_of_people
@@ -22,7 +23,14 @@ from remediator.moment import clock
 from remediator.overview import FleetRow, fleet_row
 from remediator.reasoning import left
 from remediator.record import EVERY_BACKEND
-from remediator.rows import attempt_row, decision_row, hold_row, incident_row, question_row
+from remediator.rows import (
+    QuestionRow,
+    attempt_row,
+    decision_row,
+    hold_row,
+    incident_row,
+    question_row,
+)
 from remediator.saved import NoExhibitError
 from remediator.shadow import Patience, report
 from remediator.survey import Survey
@@ -131,6 +139,7 @@ def _read_one(app: Flask, desk: Desk) -> None:
                 "alertname": incident.alertname,
                 "files": _files(desk, found),
                 "output": found.output if may_read else None,
+                "questions": _asked_before(desk, incident, found),
                 "journal": [decision_row(line) for line in _journal(desk, incident)],
             }
         )
@@ -293,6 +302,16 @@ def _journal(desk: Desk, incident: Incident) -> Sequence[Decided]:
     """What was decided about an incident, the oldest first."""
     lines = desk.store.incidents.newest_decisions(MOST_ROWS, incident.backend)
     return [line for line in reversed(lines) if line.incident_id == incident.id]
+
+
+def _asked_before(desk: Desk, incident: Incident, attempt: Attempt) -> list[QuestionRow]:
+    """The questions of the decision that led to an attempt."""
+    lines = [
+        line
+        for line in _journal(desk, incident)
+        if line.action is Action.RESTART and line.at <= attempt.last_at
+    ]
+    return [question_row(answer) for answer in lines[-1].answers] if lines else []
 
 
 def _files(desk: Desk, attempt: Attempt) -> list[dict[str, str | int]] | None:

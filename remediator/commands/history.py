@@ -99,6 +99,11 @@ def _lines(attempt: Mapping[str, Any]) -> Iterator[str]:
         if attempt[f"{state}_at"]:
             yield f"  {state:<9} {moment(attempt[f'{state}_at'])} UTC"
     yield from _done(attempt)
+    if attempt["questions"]:
+        yield "  questions"
+    for question in attempt["questions"]:
+        mark = "✗" if question["stands_against"] else "✓"
+        yield f"    {mark} {question['question']:<18}  {question['said']}"
     if attempt["journal"]:
         yield "  decisions"
     for line in attempt["journal"]:

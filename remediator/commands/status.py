@@ -24,9 +24,10 @@ def _status(remote: Remote, args: argparse.Namespace) -> ExitStatus:
     if args.json:
         as_json(fleet)
         return ExitStatus.OK
+    many = fleet["restarts"]
     left, window = fleet["restarts_left"], in_words(fleet["window_seconds"])
     say(
-        f"mode {fleet['mode']}, {fleet['restarts']} restarts in {window}, {left} left, "
+        f"mode {fleet['mode']}, {many} restart{'' if many == 1 else 's'} in {window}, {left} left, "
         f"as of {moment(fleet['as_of'])} UTC"
     )
     if fleet["trouble"]:

@@ -11,7 +11,7 @@ from remediator.commands.show import Cell, as_json, moment, say, table
 DESCRIPTION = (
     "Says why a backend was or was not restarted: every question in order, and its answer."
 )
-COLUMNS = ("", "QUESTION", "ASKS", "ANSWER")
+COLUMNS = ("", "QUESTION", "ANSWER")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -42,7 +42,6 @@ def _why(remote: Remote, args: argparse.Namespace) -> ExitStatus:
             [
                 Cell(marks[question["stands_against"]], marks[question["stands_against"]]),
                 question["question"],
-                question["asks"],
                 question["said"],
             ]
             for question in why["questions"]

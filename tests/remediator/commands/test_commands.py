@@ -112,7 +112,7 @@ def test_why_has_a_line_for_each_question(type_: Terminal) -> None:
     first, second, head, *questions, last = type_.out.splitlines()
     assert first.startswith("gpu-a: hold held: alice holds gpu-a until 2026-03-01T14:01:00Z")
     assert second == "  incident 1, since 2026-03-01 12:01:00 UTC"
-    assert head.split() == ["QUESTION", "ASKS", "ANSWER"]
+    assert head.split() == ["QUESTION", "ANSWER"]
     assert [line.split()[0] for line in questions] == ["✓", "✓", "✓", "✓", "✗"]
     assert questions[-1].split()[1] == "held"
     assert last.startswith("not asked any more: alert_stands, restarted_since, gave_up")
