@@ -103,8 +103,9 @@ REPORTS: dict[str, tuple[list[Attempt], bool | None, str | None, list[str]]] = {
         "wait: 2m20s  # gpu-a",
         [
             (
-                "In 2 of 3 cases the server came back by itself, soonest after 12 s, at the median "
-                "after 39 s, at the latest after 1 min; a restart would have been for nothing there."
+                "In 2 of 3 cases the server came back by itself, soonest after 12 s, at the "
+                "median after 39 s, at the latest after 1 min; a restart would have been for "
+                "nothing there."
             ),
             "Raise wait of gpu-a above 1m30s: 2m20s or more.",
             (
