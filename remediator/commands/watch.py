@@ -91,7 +91,9 @@ def telling() -> Iterator[Tell]:
         TextColumn("{task.fields[said]}", markup=False),
     )
     with Progress(*columns, console=console) as progress:
-        yield _Bars(progress)
+        bars = _Bars(progress)
+        yield bars
+        bars.end()
 
 
 class _Lines:
@@ -109,10 +111,14 @@ class _Bars:
         self._progress = progress
         self._bars: dict[Phase, TaskID] = {}
 
-    def __call__(self, now: Step) -> None:
+    def end(self, but: Phase | None = None) -> None:
+        """Fill every bar but that of one phase: they are over."""
         for phase, bar in self._bars.items():
-            if phase is not now.phase:
+            if phase is not but:
                 self._progress.update(bar, total=1.0, completed=1.0)
+
+    def __call__(self, now: Step) -> None:
+        self.end(but=now.phase)
         if now.phase not in self._bars:
             self._bars[now.phase] = self._progress.add_task(now.phase, total=None, said="")
         self._progress.update(

@@ -1,7 +1,9 @@
 """The page of commands: its tables are the code's, its examples are what is really said."""
 
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -118,7 +120,26 @@ def test_the_report_is_what_is_really_said(
     assert capsys.readouterr().out == said
 
 
-def test_the_lines_for_a_batch_job_hold_and_release(restarted: Site) -> None:
+def test_the_lines_for_a_shell_hold_and_release(restarted: Site, tmp_path: Path) -> None:
+    script = section("Batch jobs").split("```sh\n")[1].split("```")[0]
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "evaluate").write_text("#!/bin/sh\ncurl -sf $REMEDIATOR/api/holds\n")
+    (tmp_path / "evaluate").chmod(0o755)
+    with served(restarted.app) as url:
+        ended = subprocess.run(
+            ["sh", "-ec", script],
+            cwd=tmp_path,
+            env=os.environ | {"REMEDIATOR": url},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=30,
+        )
+    assert ended.stdout.count('"by":"nightly"') == 3  # held, seen meanwhile, released
+    assert restarted.get("/api/holds") == []
+
+
+def test_the_lines_for_python_hold_and_release(restarted: Site) -> None:
     code = section("Batch jobs").split("```python\n")[1].split("```")[0]
     names: dict[str, object] = {}
     exec(code, names)
