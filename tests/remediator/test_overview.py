@@ -1,6 +1,5 @@
 """How a backend stands: each situation, and what goes before what."""
 
-from datetime import datetime
 from typing import Any
 
 import pytest
@@ -36,8 +35,8 @@ def known(
     return Known(of, case, incidents, None)
 
 
-def held(backend: str = "gpu-a", until: datetime = at(100)) -> HoldBack:
-    return HoldBack(1, backend, at(-100), until, "alice", "a batch job")
+def held(backend: str = "gpu-a", seconds: float = 100) -> HoldBack:
+    return HoldBack(1, backend, at(-100), at(seconds), "alice", "a batch job")
 
 
 ESCALATED = making.incident(id=2, action=Action.ESCALATE, reason=Reason.PROXY, why="a proxy")
@@ -76,7 +75,7 @@ SITUATIONS: dict[str, tuple[Known, Situation, str]] = {
         "would have been restarted; watched for whether it comes back",
     ),
     "held": (
-        known(holds=(held(), held(EVERY_BACKEND, at(200)))),
+        known(holds=(held(), held(EVERY_BACKEND, 200))),
         Situation.HELD,
         "alice holds it until 2026-03-01T12:03:20Z: a batch job",
     ),
