@@ -5,7 +5,8 @@
 # make bench-tournament   ours against eight other ways to find a hung server (SIZE=small: a minute;
 #                  VLLM=1: at a real vLLM, too, ten minutes more)
 # make bench-exporter     what a look costs: us, Prometheus itself, a real vLLM (VLLM=0 leaves that out)
-# make bench       both
+# make bench-webhook      how soon a notification is acknowledged while a thousand others wait
+# make bench       all three
 # make lock        the lock files, anew from pyproject.toml
 
 PYTHON ?= python3
@@ -13,12 +14,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check test-vllm bench bench-tournament bench-exporter lock format clean
+.PHONY: demo test check test-vllm bench bench-tournament bench-exporter bench-webhook lock format clean
 
 demo: $(READY)
 	@$(BIN)/python -m demo $(if $(KEEP),--keep)
 
-test: $(READY) parts browser
+test: $(READY) parts browser engines
 	$(BIN)/python -m pytest --ignore=tests/real
 
 check: $(READY) parts
@@ -33,7 +34,7 @@ check: $(READY) parts
 test-vllm: $(READY) parts
 	$(BIN)/python -m pytest -s tests/real
 
-bench: bench-tournament bench-exporter
+bench: bench-tournament bench-exporter bench-webhook
 
 SIZE ?= full
 bench-tournament: $(READY)
@@ -42,12 +43,19 @@ bench-tournament: $(READY)
 bench-exporter: $(READY) parts
 	@$(BIN)/python -m benchmarks.exporter
 
-.PHONY: parts browser
+bench-webhook: $(READY)
+	@$(BIN)/python -m benchmarks.webhook
+
+.PHONY: parts browser engines
 parts: $(READY)
 	@$(BIN)/python -m demo.parts
 
 browser: $(READY)
 	@$(BIN)/python -m demo.parts browser
+
+engines: $(READY)
+	@$(BIN)/python -m demo.parts podman
+	@$(BIN)/python -m demo.parts systemd
 
 $(READY): requirements-dev.lock pyproject.toml
 	@./tools/environment $(PYTHON) $(VENV) requirements-dev.lock

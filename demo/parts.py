@@ -2,6 +2,8 @@
 
 python -m demo.parts            Prometheus and Alertmanager, for the demo and the path tests
 python -m demo.parts browser    Chromium and its driver, for the tests of the page for people
+python -m demo.parts podman     Podman, runc and a busybox, for the tests of restarted containers
+python -m demo.parts systemd    systemd, D-Bus and polkit, for the tests of restarted units
 """
 
 import os
@@ -28,6 +30,22 @@ BROWSER_PACKAGES = ("chromium", "chromium-driver")
 # Debian keeps it where only root's PATH leads.
 NGINX_PROGRAMS: Mapping[str, Sequence[str]] = {"nginx": ("nginx", "/usr/sbin/nginx")}
 NGINX_PACKAGES = ("nginx-light",)
+PODMAN_PROGRAMS: Mapping[str, Sequence[str]] = {
+    "podman": ("podman",),
+    "runc": ("runc", "/usr/sbin/runc"),
+    "busybox": ("busybox",),
+}
+PODMAN_PACKAGES = ("podman", "runc", "busybox-static")
+SYSTEMD_PROGRAMS: Mapping[str, Sequence[str]] = {
+    "systemd": ("/lib/systemd/systemd", "/usr/lib/systemd/systemd"),
+    "systemctl": ("systemctl",),
+    "unshare": ("unshare",),
+    "nsenter": ("nsenter",),
+    "setpriv": ("setpriv",),
+    "dbus": ("dbus-daemon",),
+    "polkit": ("/usr/lib/polkit-1/polkitd", "/usr/libexec/polkitd"),
+}
+SYSTEMD_PACKAGES = ("systemd", "util-linux", "dbus", "polkitd")
 INSTALL_SECONDS = 600
 
 
@@ -53,6 +71,28 @@ class Browser:
     chromedriver: str
 
 
+@dataclass(frozen=True)
+class Podman:
+    """A container engine's path, that of what it starts containers by, and a shell to put in."""
+
+    podman: str
+    runc: str
+    busybox: str
+
+
+@dataclass(frozen=True)
+class Systemd:
+    """systemd's path, and those of what it is spoken to by and of what keeps it to itself."""
+
+    systemd: str
+    systemctl: str
+    unshare: str
+    nsenter: str
+    setpriv: str
+    dbus: str
+    polkit: str
+
+
 def find() -> Parts:
     """The four programs; where some are missing, Debian's or Ubuntu's packages are installed.
 
@@ -69,6 +109,16 @@ def browser() -> Browser:
 def nginx() -> str:
     """The path of nginx, likewise. Raises PartMissingError where that cannot be done."""
     return _found(NGINX_PROGRAMS, NGINX_PACKAGES)["nginx"]
+
+
+def podman() -> Podman:
+    """Podman with what it needs, likewise. Raises PartMissingError where that cannot be done."""
+    return Podman(**_found(PODMAN_PROGRAMS, PODMAN_PACKAGES))
+
+
+def systemd() -> Systemd:
+    """D-Bus, polkit and systemd, likewise. Raises PartMissingError where that cannot be done."""
+    return Systemd(**_found(SYSTEMD_PROGRAMS, SYSTEMD_PACKAGES))
 
 
 def _found(programs: Mapping[str, Sequence[str]], packages: Sequence[str]) -> dict[str, str]:
@@ -111,6 +161,8 @@ def _run(command: list[str]) -> int:
 
 if __name__ == "__main__":
     try:
-        browser() if sys.argv[1:] == ["browser"] else find()
+        {"browser": browser, "podman": podman, "systemd": systemd}.get(
+            "".join(sys.argv[1:]), find
+        )()
     except PartMissingError as error:
         sys.exit(str(error))

@@ -55,6 +55,8 @@ def _restart_problems(entry: RestartSection) -> list[str]:
     given = [way for way in WAYS if getattr(entry, way) is not None]
     if len(given) != 1:
         return [f": needs one of {', '.join(WAYS)}{_but(given)}"]
+    if entry.docker is not None:
+        return _grace_problems(".docker", entry.docker.grace, entry.timeout)
     if entry.kubernetes is None:
         return []
     given = [target for target in TARGETS if getattr(entry.kubernetes, target) is not None]
@@ -62,7 +64,13 @@ def _restart_problems(entry: RestartSection) -> list[str]:
         return [f".kubernetes: needs one of {', '.join(TARGETS)}{_but(given)}"]
     if entry.kubernetes.workload and entry.kubernetes.grace:
         return [".kubernetes.grace: is for pods; a workload has its own"]
-    return []
+    return _grace_problems(".kubernetes", entry.kubernetes.grace or 0.0, entry.timeout)
+
+
+def _grace_problems(way: str, grace: float, timeout: float) -> list[str]:
+    if grace < timeout:
+        return []
+    return [f"{way}.grace: {grace:g}s is not shorter than restart.timeout ({timeout:g}s)"]
 
 
 def _but(given: list[str]) -> str:

@@ -75,9 +75,13 @@ class Failure:
 class Fetcher:
     """Exchanges with one backend over kept-alive connections. Belongs to one thread at a time."""
 
-    def __init__(self, backend: Backend, program: str) -> None:
-        """``program`` is named in the User-Agent, so that a server's log tells who asked."""
+    def __init__(self, backend: Backend, program: str, *, follow: bool = True) -> None:
+        """``program`` is named in the User-Agent, so that a server's log tells who asked.
+
+        ``follow``: whether one redirect is followed that leads to the same server.
+        """
         self._backend = backend
+        self._follow = follow
         self._connection = connection(backend.url)
         weakref.finalize(self, self._connection.close)
         self._headers = {
@@ -135,7 +139,7 @@ class Fetcher:
     ) -> urllib3.BaseHTTPResponse:
         response = self._request_anew(method, url, body, headers)
         location = response.headers.get("Location")
-        if response.status in REDIRECTS and location is not None:
+        if self._follow and response.status in REDIRECTS and location is not None:
             target = _same_origin(url, location)
             if target is not None:
                 self._connection.close()

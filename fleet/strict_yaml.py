@@ -1,5 +1,7 @@
 """YAML in which a key that is written twice is a mistake; every mistake is one sentence."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import yaml
@@ -46,8 +48,38 @@ class Texts(_NoKeyTwice, yaml.BaseLoader):
 
 def tree(text: str, loader: type[Values | Texts]) -> object:
     """What the text says. Raises YamlError."""
-    try:
+    with _one_sentence():
         return yaml.load(text, Loader=loader)  # noqa: S506 -- safe ones
+
+
+def nodes(text: str, most: int) -> tuple[yaml.Node, ...]:
+    """The documents of the text, as PyYAML's nodes, which know their places.
+
+    Raises YamlError, also where there are more than ``most`` nodes: 100,000 take 8 seconds.
+    """
+
+    class Counted(Texts):
+        def __init__(self, stream: str) -> None:
+            super().__init__(stream)
+            self.left = most
+
+        def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:  # noqa: ANN401 -- PyYAML's
+            self.left -= 1
+            if self.left < 0:
+                raise yaml.composer.ComposerError(
+                    problem=f"there are more than {most} values", problem_mark=self.get_mark()
+                )
+            return super().compose_node(parent, index)
+
+    with _one_sentence():
+        return tuple(node for node in yaml.compose_all(text, Loader=Counted) if node is not None)
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """PyYAML's mistakes as a YamlError."""
+    try:
+        yield
     except yaml.MarkedYAMLError as error:
         sentence = f"is not valid YAML: {error.problem}"
         raise YamlError(sentence, error.problem_mark) from None

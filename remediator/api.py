@@ -17,6 +17,7 @@ from remediator.backoff import patience
 from remediator.database import StorageError
 from remediator.decision import Action
 from remediator.desk import Desk
+from remediator.exhibit import NoExhibitError
 from remediator.incident import Attempt, Decided, Incident
 from remediator.journal import record_of_people
 from remediator.moment import clock
@@ -31,7 +32,6 @@ from remediator.rows import (
     incident_row,
     question_row,
 )
-from remediator.saved import NoExhibitError
 from remediator.shadow import Patience, report
 from remediator.survey import Survey
 from remediator.wish import WishError

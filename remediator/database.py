@@ -13,6 +13,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from remediator.tables import metadata
+from remediator.turns import Turns, Unlimited
 
 BUSY_SECONDS = 5.0
 PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
@@ -33,6 +34,9 @@ class Database:
         """``url`` is SQLAlchemy's; tables that are missing are made."""
         with _told():
             self._engine = _engine(url)
+            self._turns: Turns | Unlimited = (
+                Turns() if self._engine.dialect.name == "sqlite" else Unlimited()
+            )
             # SQLite then waits for its turn at the beginning, not in the middle.
             self._writing = self._engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
             metadata.create_all(self._engine)
@@ -52,9 +56,12 @@ class Database:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """A transaction that is committed at the end of the block, or not at all."""
-        with _told(), self._writing.begin() as connection:
+    def write(self, *, urgent: bool = False) -> Iterator[Connection]:
+        """A transaction that is committed at the end of the block, or not at all.
+
+        An ``urgent`` one goes before all others of this program that wait for their turn.
+        """
+        with _told(), self._turns.turn(urgent=urgent), self._writing.begin() as connection:
             yield connection
 
     def close(self) -> None:

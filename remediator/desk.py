@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 
 from fleet.settings import RemediatorSettings, Settings
+from remediator.exhibit import Exhibits
 from remediator.journal import Journal
-from remediator.saved import NotReadable, Saved
+from remediator.saved import Saved
 from remediator.store import Store
 
 
@@ -23,6 +25,11 @@ class Loop(Protocol):
     def trouble(self) -> str | None:
         """Why it cannot be relied on, or None."""
         ...
+
+
+def in_folder(folder: str) -> Saved:
+    """The evidence in a folder of ours."""
+    return Exhibits(Path(folder))
 
 
 @dataclass(frozen=True)
@@ -39,4 +46,4 @@ class Desk:
     registry: CollectorRegistry
     clock: Callable[[], datetime]
     fleet: Settings
-    saved: Callable[[str], Saved] = NotReadable
+    saved: Callable[[str], Saved] = in_folder

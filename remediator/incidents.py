@@ -3,7 +3,7 @@
 Everything is on disk when a method returns: an alert before it is acknowledged.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -28,7 +28,7 @@ class Incidents:
         Returns the incidents that were closed, as they were before.
         """
         closed: list[Incident] = []
-        with self._database.write() as connection:
+        with self._database.write(urgent=True) as connection:
             for alert in alerts:
                 if alert.status is Status.FIRING:
                     episodes.open_again(connection, alert, now)
@@ -41,13 +41,23 @@ class Incidents:
         with self._database.write() as connection:
             return episodes.incident(connection, episodes.ask(connection, backend, by, why, now))
 
-    def due(self, now: datetime) -> tuple[Incident, ...]:
-        """The open incidents that are due to be decided about, the longest waiting first."""
+    def due(
+        self, now: datetime, *, besides: Collection[str] = (), most: int | None = None
+    ) -> tuple[Incident, ...]:
+        """The open incidents that are due to be decided about, the longest waiting first.
+
+        At most so many, and none of the backends ``besides``.
+        """
         table = tables.incidents
         return self._incidents(
             select(table)
-            .where(table.c.state == IncidentState.OPEN, table.c.next_look_at <= now)
+            .where(
+                table.c.state == IncidentState.OPEN,
+                table.c.next_look_at <= now,
+                table.c.backend.not_in(besides),
+            )
             .order_by(table.c.next_look_at, table.c.id)
+            .limit(most)
         )
 
     def incident(self, number: int) -> Incident:

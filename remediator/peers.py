@@ -6,6 +6,7 @@ from typing import Protocol
 
 from fleet.backend import Backend
 from remediator.case import Standing
+from remediator.drain import Drainer
 from remediator.incident import Attempt, Incident
 from remediator.proof import Proof
 from remediator.recovery import Aftermath
@@ -37,30 +38,6 @@ class Saver(Protocol):
 
     def save(self, backend: Backend, attempt_id: int, now: datetime) -> str | None:
         """Save it, and tell where."""
-        ...
-
-
-@dataclass(frozen=True)
-class Drained:
-    """What the gateways of a backend made of being asked to move its streams.
-
-    ``ok``: whether none is left there. ``left``: how many are, None where nobody could tell.
-    """
-
-    ok: bool
-    why: str
-    left: int | None = None
-
-
-class Drainer(Protocol):
-    """Moves a backend's streams away. Bounded in time; raises nothing."""
-
-    def drain(self, backend: Backend) -> Drained:
-        """Ask its gateways to, and wait until they have."""
-        ...
-
-    def undrain(self, backend: Backend) -> Drained:
-        """Tell its gateways that it may be used again."""
         ...
 
 

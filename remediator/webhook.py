@@ -9,7 +9,7 @@ from prometheus_client.exposition import choose_encoder
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from remediator.api import add_api
-from remediator.bearer import TokenError, bears, token
+from remediator.credentials import CredentialsError, admits, challenges, refusal
 from remediator.database import StorageError
 from remediator.decision import RESOLVED
 from remediator.desk import Desk
@@ -51,27 +51,26 @@ def _take_notifications(app: Flask, desk: Desk) -> None:
             closed = _store(desk, told)
         except RefusedError as refused:
             desk.journal.received(refused.what, refused.why)
-            return jsonify(error=refused.why), refused.status
+            answer = jsonify(error=refused.why)
+            if refused.what is Received.UNAUTHORISED:
+                answer.headers.extend(("WWW-Authenticate", c) for c in challenges(desk.settings))
+            return answer, refused.status
         for incident in closed:
             desk.journal.decided(incident, RESOLVED)
-        desk.journal.received(
-            Received.ACCEPTED,
-            f"{told.truncated} alerts of its group were left out (max_alerts)"
-            if told.truncated
-            else None,
-        )
+        desk.journal.received(Received.ACCEPTED)
+        if told.truncated:
+            desk.journal.truncated(told.truncated)
         desk.worker.wake()
         return jsonify(stored=len(told.alerts)), 200
 
 
 def _authorise(desk: Desk) -> None:
     try:
-        expected = token(desk.settings.token_file)
-    except TokenError as error:
+        admitted = admits(request.headers.get("Authorization", ""), desk.settings)
+    except CredentialsError as error:
         raise RefusedError(Received.NOT_STORED, str(error), 503) from None
-    if not bears(request.headers.get("Authorization", ""), expected):
-        why = "the Authorization header does not bear the token of token_file"
-        raise RefusedError(Received.UNAUTHORISED, why, 401)
+    if not admitted:
+        raise RefusedError(Received.UNAUTHORISED, refusal(desk.settings), 401)
 
 
 def _read() -> Notification:

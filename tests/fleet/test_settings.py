@@ -335,6 +335,14 @@ MISTAKES = {
         backend_with("restart: {kubernetes: {namespace: n, workload: deployment/x, grace: 1s}}"),
         ": backends[0].restart.kubernetes.grace: is for pods; a workload has its own",
     ),
+    "a container's grace as long as its restart may take": (
+        backend_with("restart: {timeout: 30s, docker: {container: c}}"),
+        ": backends[0].restart.docker.grace: 30s is not shorter than restart.timeout (30s)",
+    ),
+    "a pod's grace longer than its restart may take": (
+        backend_with("restart: {kubernetes: {namespace: n, pod: p, grace: 3m}}"),
+        ": backends[0].restart.kubernetes.grace: 180s is not shorter than restart.timeout (120s)",
+    ),
     "a name Kubernetes cannot have": (
         backend_with("restart: {kubernetes: {namespace: N, pod: x}}"),
         (

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Self
 
 from fleet.backend import Backend
 from remediator.case import Standing
+from remediator.drain import Drained
 from remediator.incident import Attempt, Incident
-from remediator.peers import Drained
 from remediator.proof import Proof
 from remediator.recovery import Aftermath
 from remediator.restart import Outcome
@@ -133,6 +134,23 @@ class FakeGateways:
     def undrain(self, backend: Backend) -> Drained:
         self.undrained.append(backend.name)
         return self.answer
+
+
+@dataclass
+class Stuck:
+    """A call that returns to nobody until it is released, as one to a disk that hangs."""
+
+    released: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, *_: object, **__: object) -> None:
+        self.released.wait(60)
+        raise OSError("released")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.released.set()
 
 
 @dataclass

@@ -17,7 +17,7 @@ from fleet.backend import Backend
 from fleet.family import registry
 from remediator.collector import RemediatorCollector
 from remediator.desk import Desk
-from remediator.saved import NoExhibitError
+from remediator.exhibit import NoExhibitError
 from remediator.webhook import create_app
 from tests.remediator import making
 from tests.remediator.stage import Stage
@@ -56,6 +56,7 @@ class Site:
     stage: Stage
     app: Flask
     token_file: Path
+    desk: Desk
 
     @property
     def client(self) -> FlaskClient:
@@ -110,7 +111,7 @@ def site(
             fleet=settings,
             saved=lambda _: saved,
         )
-        yield Site(stage, create_app(desk), token_file)
+        yield Site(stage, create_app(desk), token_file, desk)
 
 
 class Quiet(WSGIRequestHandler):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import pytest
 import requests
 
 from fleet.settings import Mode
+from remediator.desk import in_folder
 from remediator.incident import AttemptState, ShadowOutcome
 from remediator.record import Start, Whose
 from remediator.records import give_up
 from remediator.restart import Outcome
+from remediator.webhook import create_app
 from tests.remediator import making
 from tests.remediator.making import at
 from tests.remediator.site import BEARER, Site, served, site, turning
@@ -434,6 +437,27 @@ def test_what_is_not_there_is_not_found(restarted: Site, path: str, why: str) ->
     answer = restarted.client.get(path, headers=BEARER)
     assert answer.status_code == 404
     assert (answer.json or {})["error"].startswith(why)
+
+
+def test_evidence_is_read_from_its_folder_and_from_nowhere_else(here: Site, tmp_path: Path) -> None:
+    folder = tmp_path / "20260301T120100Z-gpu-a-1"
+    folder.mkdir()
+    (folder / "health.txt").write_text("200 \x1b[31m\n")
+    (folder / "models.json").symlink_to(here.token_file)
+    here.stage.evidence.where = str(folder)
+    here.stage.tell()
+    here.stage.pass_(20)
+    client = create_app(replace(here.desk, saved=in_folder)).test_client()
+    told = client.get("/api/attempts/1").json or {}
+    assert told["files"] == [{"name": "health.txt", "size": 10}]
+    path = "/api/attempts/1/evidence"
+    assert client.get(f"{path}/health.txt", headers=BEARER).text == "200 \ufffd[31m\n"
+    for name in ("models.json", "..%2Fapi-token", "api-token", ".."):
+        assert client.get(f"{path}/{name}", headers=BEARER).status_code == 404, name
+    (folder / "models.json").unlink()
+    (folder / "health.txt").unlink()
+    folder.rmdir()
+    assert (client.get("/api/attempts/1").json or {})["files"] is None
 
 
 def test_evidence_that_was_not_saved_is_not_found(here: Site) -> None:

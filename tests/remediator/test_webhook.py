@@ -1,9 +1,10 @@
 """The web side: what is answered to whom, and that only what is stored is acknowledged."""
 
+import base64
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from fleet.family import registry
-from fleet.settings import Mode
+from fleet.settings import BasicAuth, Mode
 from remediator.collector import RemediatorCollector
 from remediator.database import StorageError
 from remediator.decision import Hold, Reason
@@ -41,6 +42,7 @@ class Site:
     journal: Journal
     loop: FakeLoop
     token_file: Path
+    desk: Desk
 
     def post(self, sent: bytes, **headers: str) -> tuple[int, Any]:
         answer = self.client.post("/api/alerts", data=sent, headers={**TOKEN, **headers})
@@ -55,8 +57,8 @@ def site(tmp_path: Path) -> Iterator[Site]:
     journal, loop = Journal(), FakeLoop()
     limits = making.limits(token_file=token_file)
     own = registry(RemediatorCollector(limits.mode, ("gpu-a",), store, journal, Clock(at(60))))
-    app = create_app(Desk(limits, store, journal, loop, own, Clock(at(60)), making.settings()))
-    yield Site(app.test_client(), store, journal, loop, token_file)
+    desk = Desk(limits, store, journal, loop, own, Clock(at(60)), making.settings())
+    yield Site(create_app(desk).test_client(), store, journal, loop, token_file, desk)
     store.close()
 
 
@@ -102,6 +104,77 @@ def test_without_the_token_nothing_is_taken(site: Site, header: str) -> None:
 @pytest.mark.parametrize("header", ["Bearer secret", "bearer secret", "BEARER  secret "])
 def test_with_the_token_it_is(site: Site, header: str) -> None:
     assert site.post(body(one()), Authorization=header)[0] == 200
+
+
+BASIC = {"username": "alertmanager", "password": "päss:word"}
+
+
+def basic(username: str = BASIC["username"], password: str = BASIC["password"]) -> str:
+    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
+
+
+@pytest.fixture
+def guarded(site: Site) -> Site:
+    """The same, where a user with a password is let in besides the token."""
+    password_file = site.token_file.with_name("password")
+    password_file.write_text(f"{BASIC['password']}\n")
+    both = BasicAuth(BASIC["username"], password_file)
+    desk = replace(site.desk, settings=replace(site.desk.settings, basic_auth=both))
+    return replace(site, desk=desk, client=create_app(desk).test_client())
+
+
+@pytest.mark.parametrize("header", [basic(), basic().replace("Basic", "bAsic "), "Bearer secret"])
+def test_a_user_with_a_password_is_let_in_as_well(guarded: Site, header: str) -> None:
+    assert guarded.post(body(one()), Authorization=header)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        basic(username="root"),
+        basic(password="pass:word"),
+        basic(password=""),
+        basic(password=BASIC["password"] + "\n"),
+        "Basic",
+        "Basic !",
+        "Basic " + base64.b64encode(b"\xff:\xff").decode(),
+        "Basic " + base64.b64encode(b"alertmanager").decode(),
+        "Bearer " + BASIC["password"],
+        "Bearer wrong",
+        "Digest secret",
+    ],
+)
+def test_nobody_else_is_let_in_and_told_how_to_ask(guarded: Site, header: str) -> None:
+    answer = guarded.client.post("/api/alerts", data=body(one()), headers={"Authorization": header})
+    assert answer.status_code == 401
+    assert answer.headers.getlist("WWW-Authenticate") == [
+        'Bearer realm="vllm-remediator"',
+        'Basic realm="vllm-remediator", charset="UTF-8"',
+    ]
+    assert "secret" not in answer.text
+    assert BASIC["password"] not in answer.text
+    assert guarded.attempts.due(at(60)) == ()
+
+
+def test_where_only_a_user_is_let_in_the_token_is_worth_nothing(guarded: Site) -> None:
+    desk = replace(guarded.desk, settings=replace(guarded.desk.settings, token_file=None))
+    alone = replace(guarded, client=create_app(desk).test_client())
+    assert alone.post(body(one()), Authorization="Bearer secret")[0] == 401
+    assert alone.post(body(one()), Authorization=basic())[0] == 200
+
+
+def test_a_password_that_was_changed_counts_from_the_next_notification(guarded: Site) -> None:
+    guarded.token_file.with_name("password").write_text("rotated")
+    assert guarded.post(body(one()), Authorization=basic())[0] == 401
+    assert guarded.post(body(one()), Authorization=basic(password="rotated"))[0] == 200
+
+
+def test_a_secret_that_cannot_be_read_stands_in_nobody_elses_way(guarded: Site) -> None:
+    guarded.token_file.unlink()
+    assert guarded.post(body(one()), Authorization=basic())[0] == 200
+    status, told = guarded.post(body(one()), Authorization="Bearer secret")
+    assert status == 503
+    assert told["error"].startswith("token_file: ")
 
 
 def test_a_token_that_was_changed_counts_from_the_next_notification(site: Site) -> None:
@@ -152,9 +225,14 @@ def test_what_cannot_be_stored_is_not_acknowledged(site: Site) -> None:
     assert site.journal.notifications() == {Received.NOT_STORED: 1}
 
 
-def test_alerts_that_were_left_out_are_told(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+def test_alerts_that_were_left_out_are_told_and_counted(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
     assert site.post(body(one(), truncatedAlerts=3))[0] == 200
-    assert "3 alerts of its group were left out" in caplog.text
+    assert site.post(body(one(), truncatedAlerts=2))[0] == 200
+    assert "event=alerts_truncated alerts=3" in caplog.text
+    assert "remediator_truncated_alerts_total 5.0" in site.client.get("/metrics").text
+    assert site.journal.notifications() == {Received.ACCEPTED: 2}
 
 
 def test_ready_and_healthy_are_the_database_and_the_loop(site: Site) -> None:

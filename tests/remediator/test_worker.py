@@ -1,6 +1,6 @@
 """What happens over time: sequences of events on a fake clock, cut anywhere by a kill."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from remediator.notification import Status, Symptom
 from remediator.proof import Request, Saw, Sight
 from remediator.recovery import Aftermath
 from remediator.restart import Outcome
-from remediator.worker import STALLED_SECONDS
+from remediator.worker import MOST_PER_TURN, STALLED_SECONDS
 from tests.remediator import making
 from tests.remediator.fakes import Later, in_background
 from tests.remediator.making import alert, at, backend, reading, settings
@@ -497,7 +497,7 @@ def test_the_loop_turns_until_it_is_stopped_and_survives_what_it_meets(
     troubles = iter([StorageError("locked"), ZeroDivisionError()])
     due = stage.store.incidents.due
 
-    def meets(now: object) -> object:
+    def meets(now: object, **_: object) -> object:
         for trouble in troubles:
             stage.worker.wake()
             raise trouble
@@ -555,3 +555,15 @@ def test_one_line_for_each_decision_and_only_when_it_changes(
     assert len(lines) == 1
     assert lines[0].startswith("decision=hold reason=silenced backend=gpu-a incident=1 until=2026-")
     assert stage.journal.decisions() == {(Action.HOLD, Reason.SILENCED): 1}
+
+
+def test_of_many_that_are_due_some_begin_in_each_turn_and_those_in_hand_keep_nobody_waiting(
+    tmp_path: Path,
+) -> None:
+    names = [f"gpu-{n}" for n in range(3 * MOST_PER_TURN)]
+    begun: list[Callable[[], None]] = []
+    with Stage(tmp_path, settings(*map(backend, names)), start=begun.append) as stage:
+        stage.tell(*(alert(backend=name, fingerprint=name) for name in names))
+        for turns in (1, 2, 3, 4):
+            stage.turn()
+            assert len(begun) == min(turns, 3) * MOST_PER_TURN

@@ -9,21 +9,11 @@ import pytest
 
 from fleet.backend import Backend, Restart
 from fleet.way import Command as Way
-from remediator.restart.command import TAIL_BYTES, Command
+from remediator.process import TAIL_BYTES
+from remediator.restart.command import Command
 from tests.remediator.making import backend
+from tests.remediator.processes import DEAF, GRANDCHILD, gone_within, lives
 
-GRANDCHILD = """
-import os, signal, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-open(sys.argv[1], "w").write(str(child.pid))
-time.sleep(60)
-"""
-DEAF = """
-import signal, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print("deaf", flush=True)
-time.sleep(60)
-"""
 DEAF_GRANDCHILD = """
 import subprocess, sys, time
 deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); "
@@ -43,21 +33,6 @@ print(child.pid, flush=True)
 
 def python(script: str, *args: str, timeout: float = 10.0) -> Backend:
     return backend(restart=Restart(Way((sys.executable, "-c", script, *args)), timeout))
-
-
-def lives(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state not in ("Z", "X")
-
-
-def gone_within(pid: int, seconds: float) -> bool:
-    until = time.monotonic() + seconds
-    while lives(pid) and time.monotonic() < until:
-        time.sleep(0.02)
-    return not lives(pid)
 
 
 def test_a_command_that_ends_well() -> None:
