@@ -1,10 +1,11 @@
-"""vllm-remediator: takes Alertmanager's notifications and restarts what is proven stuck."""
+"""vllm-remediator: serves by default; a first word of the command line does something else."""
 
+import importlib
 import logging
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from remediator.alertmanager import Alertmanager
 from remediator.collector import RemediatorCollector
 from remediator.credentials import CredentialsError, check
 from remediator.database import StorageError
+from remediator.desk import Desk
 from remediator.drain import Gateways
 from remediator.evidence import FOLDER, Evidence
 from remediator.journal import Journal
@@ -28,9 +30,21 @@ from remediator.serve import Server
 from remediator.store import Store
 from remediator.tls import Renewed, TlsError
 from remediator.verify import Verifier
-from remediator.webhook import MOST_BYTES, Desk, create_app
+from remediator.webhook import MOST_BYTES, create_app
 from remediator.worker import Worker
 
+# By the module whose main(argv) does it. Imported only then: what serves needs none of them.
+COMMANDS: Mapping[str, str] = {
+    "status": "remediator.commands.status",
+    "why": "remediator.commands.why",
+    "history": "remediator.commands.history",
+    "hold": "remediator.commands.hold",
+    "release": "remediator.commands.release",
+    "reset": "remediator.commands.reset",
+    "restart": "remediator.commands.restart",
+    "shadow": "remediator.commands.shadow",
+    "lint": "remediator.lint.__main__",
+}
 CANNOT_LISTEN = 1
 BAD_SETTINGS = 2
 PORT = 9110
@@ -43,8 +57,18 @@ log = logging.getLogger("remediator")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run what the command line asks for. Returns its exit status."""
+    argv = sys.argv[1:] if argv is None else argv
+    if argv and argv[0] in COMMANDS:
+        return int(importlib.import_module(COMMANDS[argv[0]]).main(argv[1:]))
+    return serve(argv)
+
+
+def serve(argv: Sequence[str]) -> int:
     """Run until SIGTERM or SIGINT. Returns 0, 1 if it cannot listen, 2 if the settings are bad."""
-    args = flags("vllm-remediator", DESCRIPTION, port=PORT).parse_args(argv)
+    parser = flags("vllm-remediator", DESCRIPTION, port=PORT)
+    parser.epilog = f"commands, each with a --help of its own: {', '.join(COMMANDS)}"
+    args = parser.parse_args(argv)
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO,
@@ -125,7 +149,7 @@ def _serve(
     names = tuple(backend.name for backend in settings.backends)
     sys.setswitchinterval(SWITCH_SECONDS)
     own = registry(RemediatorCollector(ours.mode, names, store, journal, _now))
-    app = create_app(Desk(ours, store, journal, worker, own, _now))
+    app = create_app(Desk(ours, store, journal, worker, own, _now, settings))
     try:
         sock = listen.bound()
     except OSError as error:

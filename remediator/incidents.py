@@ -66,6 +66,12 @@ class Incidents:
         with self._database.read() as connection:
             return episodes.incident(connection, number)
 
+    def find(self, number: int) -> Incident | None:
+        """The incident of this id, or None."""
+        table = tables.incidents
+        found = self._incidents(select(table).where(table.c.id == number))
+        return found[0] if found else None
+
     def open(self) -> tuple[Incident, ...]:
         """All open incidents."""
         table = tables.incidents

@@ -95,6 +95,11 @@ class Journal:
             return dict(self._notifications)
 
 
+def record_of_people(event: str, backend: str, **fields: object) -> None:
+    """Tell what a person or a batch job had done by the API."""
+    log.info("%s", line(event=event, backend=backend, **fields))
+
+
 def line(**fields: object) -> str:
     """The fields as ``key=value``, quoted where a value needs it; those that are None left out."""
     return " ".join(f"{key}={_value(value)}" for key, value in fields.items() if value is not None)

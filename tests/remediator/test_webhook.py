@@ -19,10 +19,11 @@ from fleet.settings import BasicAuth, Mode
 from remediator.collector import RemediatorCollector
 from remediator.database import StorageError
 from remediator.decision import Hold, Reason
+from remediator.desk import Desk
 from remediator.journal import Journal, Received
 from remediator.restart import Outcome
 from remediator.store import Store
-from remediator.webhook import MOST_BYTES, Desk, create_app
+from remediator.webhook import MOST_BYTES, create_app
 from tests.remediator import making
 from tests.remediator.fakes import Clock, FakeLoop
 from tests.remediator.making import at
@@ -56,7 +57,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     journal, loop = Journal(), FakeLoop()
     limits = making.limits(token_file=token_file)
     own = registry(RemediatorCollector(limits.mode, ("gpu-a",), store, journal, Clock(at(60))))
-    desk = Desk(limits, store, journal, loop, own, Clock(at(60)))
+    desk = Desk(limits, store, journal, loop, own, Clock(at(60)), making.settings())
     yield Site(create_app(desk).test_client(), store, journal, loop, token_file, desk)
     store.close()
 
@@ -251,10 +252,11 @@ def test_ready_and_healthy_are_the_database_and_the_loop(site: Site) -> None:
 
 
 def test_a_database_that_cannot_be_read_is_said(site: Site) -> None:
-    def broken(_: int) -> object:
+    def broken(*_: object) -> object:
         raise StorageError("locked")
 
     site.store.incidents.newest = broken  # type: ignore[assignment, method-assign]
+    site.store.incidents.newest_decisions = broken  # type: ignore[assignment, method-assign]
     answer = site.client.get("/api/incidents")
     assert (answer.status_code, answer.json) == (503, {"error": "locked"})
     assert site.client.get("/").status_code == 503
@@ -272,7 +274,9 @@ def played(tmp_path: Path) -> Iterator[tuple[FlaskClient, Stage]]:
             RemediatorCollector(Mode.ACT, ("gpu-a",), stage.store, stage.journal, stage.clock)
         )
         limits = stage.remedy.limits
-        desk = Desk(limits, stage.store, stage.journal, stage.worker, own, stage.clock)
+        desk = Desk(
+            limits, stage.store, stage.journal, stage.worker, own, stage.clock, stage.settings
+        )
         yield create_app(desk).test_client(), stage
 
 
@@ -299,7 +303,7 @@ def test_what_a_command_printed_is_shown_to_nobody(played: tuple[FlaskClient, St
 def test_what_people_are_shown(played: tuple[FlaskClient, Stage]) -> None:
     client, _ = played
     page = client.get("/").text
-    assert "mode act" in page
+    assert "Mode <b>act</b>" in page
     assert "recovered" in page
     assert "&lt;b&gt;x&lt;/b&gt;" in page
     assert "<b>x</b>" not in page
@@ -307,12 +311,12 @@ def test_what_people_are_shown(played: tuple[FlaskClient, Stage]) -> None:
 
 def test_open_incidents_are_shown_with_their_reasons(site: Site) -> None:
     site.post(body(one(labels={"backend": "gpu-a", "engine": "0", "remediate": "restart"})))
-    assert "new" in site.client.get("/").text
+    assert "an incident is not decided about yet" in site.client.get("/").text
     (incident,) = site.store.incidents.due(at(60))
     decision = Hold(Reason.COOLING_DOWN, at(900), "last restarted a minute ago")
     site.store.incidents.decided(incident, decision, at(90), at(60))
     page = site.client.get("/").text
-    assert "hold · cooling_down" in page
+    assert "hold, cooling_down" in page
     assert "engine 0" in page
 
 
@@ -380,7 +384,9 @@ def test_what_a_hundred_hostile_bodies_lead_to_is_no_restart(tmp_path: Path) -> 
             RemediatorCollector(Mode.ACT, ("gpu-a",), stage.store, stage.journal, stage.clock)
         )
         limits = making.limits(token_file=token_file)
-        desk = Desk(limits, stage.store, stage.journal, stage.worker, own, stage.clock)
+        desk = Desk(
+            limits, stage.store, stage.journal, stage.worker, own, stage.clock, stage.settings
+        )
         client = create_app(desk).test_client()
         for i in range(100):
             labels = {"backend": drawn.choice(hostile), "remediate": "restart", "instance": "gpu-a"}
