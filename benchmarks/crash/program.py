@@ -25,6 +25,7 @@ from fleet.listen import Listen
 from fleet.settings import load
 from remediator.alertmanager import Alertmanager
 from remediator.collector import RemediatorCollector
+from remediator.desk import Desk
 from remediator.evidence import FOLDER, Evidence
 from remediator.journal import Journal
 from remediator.locks import Locks
@@ -35,7 +36,7 @@ from remediator.restart.command import Command
 from remediator.serve import Server
 from remediator.store import Store
 from remediator.verify import Verifier
-from remediator.webhook import MOST_BYTES, Desk, create_app
+from remediator.webhook import MOST_BYTES, create_app
 from remediator.worker import Worker
 
 
@@ -79,7 +80,7 @@ def run(start: Start) -> None:
     patrol = Patrol(settings, store, locks, Glance(), _now)
     names = tuple(backend.name for backend in settings.backends)
     own = registry(RemediatorCollector(ours.mode, names, store, journal, _now))
-    app = create_app(Desk(ours, store, journal, worker, own, _now))
+    app = create_app(Desk(ours, store, journal, worker, own, _now, settings))
     server = Server(app, Listen("127.0.0.1", start.port).bound(), None, most_bytes=MOST_BYTES)
     threading.Thread(target=worker.run, daemon=True).start()
     threading.Thread(target=patrol.run, args=(ours.patrol_every, stop), daemon=True).start()
