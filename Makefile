@@ -5,7 +5,10 @@
 # make bench-tournament   ours against eight other ways to find a hung server (SIZE=small: a minute;
 #                  VLLM=1: at a real vLLM, too, ten minutes more)
 # make bench-exporter     what a look costs: us, Prometheus itself, a real vLLM (VLLM=0 leaves that out)
-# make bench       both
+# make bench-webhook      how soon a notification is acknowledged while a thousand others wait
+# make bench-crash        the remediator killed at every step, 200 times and more: nothing is done twice
+#                  or lost (DATABASE=postgresql: two of them on a real PostgreSQL)
+# make bench       all of them
 # make lock        the lock files, anew from pyproject.toml
 
 PYTHON ?= python3
@@ -13,7 +16,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check test-vllm bench bench-tournament bench-exporter lock format clean
+.PHONY: demo test check test-vllm bench bench-tournament bench-exporter bench-webhook bench-crash lock format clean
 
 demo: $(READY)
 	@$(BIN)/python -m demo $(if $(KEEP),--keep)
@@ -33,7 +36,7 @@ check: $(READY) parts
 test-vllm: $(READY) parts
 	$(BIN)/python -m pytest -s tests/real
 
-bench: bench-tournament bench-exporter
+bench: bench-tournament bench-exporter bench-webhook bench-crash
 
 SIZE ?= full
 bench-tournament: $(READY)
@@ -41,6 +44,13 @@ bench-tournament: $(READY)
 
 bench-exporter: $(READY) parts
 	@$(BIN)/python -m benchmarks.exporter
+
+bench-webhook: $(READY)
+	@$(BIN)/python -m benchmarks.webhook
+
+DATABASE ?= sqlite
+bench-crash: $(READY)
+	@$(BIN)/python -m benchmarks.crash --database $(DATABASE)
 
 .PHONY: parts browser engines
 parts: $(READY)

@@ -30,12 +30,19 @@ class OnCall:
 
     def pages(self) -> list[str]:
         """The alert and backend of every firing alert a person was told of, as ``name backend``."""
-        return [
-            f"{alert['labels']['alertname']} {alert['labels'].get('backend', '')}".strip()
+        return [alert for message in self.messages() for alert in message]
+
+    def messages(self) -> list[tuple[str, ...]]:
+        """The same, message by message, without those that only said that something is over."""
+        told = (
+            tuple(
+                f"{alert['labels']['alertname']} {alert['labels'].get('backend', '')}".strip()
+                for alert in page["alerts"]
+                if alert["status"] == "firing"
+            )
             for page in list(self._pages)
-            for alert in page["alerts"]
-            if alert["status"] == "firing"
-        ]
+        )
+        return [message for message in told if message]
 
     def __enter__(self) -> Self:
         """Start listening."""

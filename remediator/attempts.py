@@ -46,7 +46,7 @@ class Attempts:
         with self._database.write() as connection:
             if connection.execute(query.values(state=state, **values)).rowcount != 1:
                 raise TakenOverError(f"attempt {attempt.id} is not {attempt.state} any more")
-        return self.attempt(attempt.id)
+            return _attempt(connection.execute(select(table).where(table.c.id == attempt.id)).one())
 
     def tell(self, attempt: Attempt, **values: object) -> None:
         """Write down the columns given, whatever state the attempt has come to."""

@@ -45,6 +45,7 @@ class RemediatorCollector(Collector):
             notifications=self._journal.notifications(),
             decisions=self._journal.decisions(),
             remembered=self._remembered(),
+            truncated=self._journal.truncated_alerts(),
         )
         for family in FAMILIES:
             yield family.metric(scrape)

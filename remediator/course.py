@@ -13,7 +13,7 @@ from fleet.backend import Backend
 from fleet.settings import Mode, Settings
 from remediator import recovery
 from remediator.backoff import patience
-from remediator.incident import Attempt, AttemptState
+from remediator.incident import UNDER_WAY, Attempt, AttemptState
 from remediator.journal import Journal
 from remediator.peers import Peers
 from remediator.store import Store
@@ -104,15 +104,20 @@ class Course:
         if attempt.mode is Mode.SHADOW:
             return SHADOW_WATCH
         longest = self.store.records.record(backend.name).longest_load
-        return timedelta(seconds=patience(backend.load_time, longest))
+        seconds = patience(backend.load_time, longest)
+        if attempt.exit_status is None and backend.restart is not None:
+            seconds += backend.restart.timeout  # nobody saw its end: it may be running still
+        return timedelta(seconds=seconds)
 
     def _advance(self, attempt: Attempt, state: AttemptState, **values: object) -> Attempt:
+        if state not in UNDER_WAY:
+            # Before its end is written: if we are killed in between, it is done once more.
+            self._undrain(attempt)
         now = self.clock()
         attempt = self.store.attempts.advance(attempt, state, now, **values)
         self.journal.came_to(attempt)
         if not attempt.under_way:
             self.store.incidents.look_again(attempt.incident_id, now)
-            self._undrain(attempt)
         return attempt
 
     def _undrain(self, attempt: Attempt) -> None:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from remediator import tables
 from remediator.decision import RESOLVED, Answer, Decision, Ignore, Reason, Restart
@@ -16,38 +17,55 @@ def open_again(connection: Connection, alert: Alert, now: datetime) -> None:
     """Open the alert's incident. One that was closed is opened again: everything is asked anew."""
     table = tables.incidents
     same = (table.c.fingerprint == alert.fingerprint) & (table.c.starts_at == alert.starts_at)
-    known = connection.execute(select(table.c.id, table.c.state).where(same)).first()
-    if known is None:
-        connection.execute(
-            insert(table).values(
-                fingerprint=alert.fingerprint,
-                starts_at=alert.starts_at,
-                ends_at=alert.ends_at,
-                alertname=alert.alertname,
-                backend=alert.backend,
-                engine=alert.engine,
-                remediate=alert.remediate,
-                symptom=alert.symptom,
-                state=IncidentState.OPEN,
-                opened_at=now,
-                heard_at=now,
-                next_look_at=now,
-            )
-        )
-        return
-    query = update(table).where(table.c.id == known.id)
+    # Locked, so that nobody closes it between our look and our change.
+    known = select(table.c.id, table.c.state).where(same).with_for_update()
+    found = connection.execute(known).first()
+    if found is None:
+        if _open(connection, alert, now):
+            return
+        found = connection.execute(known).one()
+    query = update(table).where(table.c.id == found.id)
     connection.execute(query.values(heard_at=now, ends_at=alert.ends_at))
-    if known.state is IncidentState.CLOSED:
+    if found.state is IncidentState.CLOSED:
         connection.execute(query.values(state=IncidentState.OPEN, closed_at=None, next_look_at=now))
+
+
+def _open(connection: Connection, alert: Alert, now: datetime) -> bool:
+    """Open an incident; tells whether it is new, and nobody opened it at this very moment."""
+    new = insert(tables.incidents).values(
+        fingerprint=alert.fingerprint,
+        starts_at=alert.starts_at,
+        ends_at=alert.ends_at,
+        alertname=alert.alertname,
+        backend=alert.backend,
+        engine=alert.engine,
+        remediate=alert.remediate,
+        symptom=alert.symptom,
+        state=IncidentState.OPEN,
+        opened_at=now,
+        heard_at=now,
+        next_look_at=now,
+    )
+    try:
+        with connection.begin_nested():
+            connection.execute(new)
+    except IntegrityError:
+        return False
+    return True
 
 
 def resolve(connection: Connection, alert: Alert, now: datetime) -> list[Incident]:
     """Close every open episode of the alert that began before this end."""
     table = tables.incidents
-    query = select(table).where(
-        table.c.fingerprint == alert.fingerprint,
-        table.c.state == IncidentState.OPEN,
-        table.c.starts_at <= max(alert.starts_at, alert.ends_at or alert.starts_at),
+    query = (
+        select(table)
+        .where(
+            table.c.fingerprint == alert.fingerprint,
+            table.c.state == IncidentState.OPEN,
+            table.c.starts_at <= max(alert.starts_at, alert.ends_at or alert.starts_at),
+        )
+        .order_by(table.c.id)
+        .with_for_update()
     )
     found = [incident_of(row) for row in connection.execute(query)]
     for incident in found:
@@ -104,7 +122,8 @@ def record(
 ) -> None:
     """Record a decision; the journal only takes changes.
 
-    An Ignore closes the incident, and so does whatever else is no restart to one that a person
+    An Ignore closes the incident, unless a notification spoke of it after ``incident`` was read:
+    what was looked at is older than that. So does whatever else is no restart to one that a person
     asked for: they are told at once, and nobody is restarted hours later. While the restart that
     they asked for is under way it stays open.
     """
@@ -115,7 +134,8 @@ def record(
     connection.execute(query.values(**what, **told))
     refused = incident.origin is Origin.PERSON and not isinstance(decision, Restart)
     if isinstance(decision, Ignore) or (refused and decision.reason is not Reason.UNDER_WAY):
-        connection.execute(query.values(state=IncidentState.CLOSED, closed_at=now))
+        unheard = query.where(table.c.heard_at == incident.heard_at)
+        connection.execute(unheard.values(state=IncidentState.CLOSED, closed_at=now))
     if not incident.was_told(decision):
         connection.execute(
             insert(tables.decisions).values(incident_id=incident.id, at=now, **what, **told)

@@ -22,7 +22,8 @@ class Remembered:
 
     ``attempts`` counts those of the mode now set, by backend and state. ``restarts`` has, for each
     backend, how many restarts were begun and when the last was; ``loads`` the longest load of its
-    last ones in seconds. ``holds`` are those in force.
+    last ones in seconds. ``holds`` are those in force, ``foreign_restarts`` counts those that
+    somebody else made.
     """
 
     open_incidents: Sequence[Incident]
@@ -38,13 +39,17 @@ class Remembered:
 
 @dataclass(frozen=True)
 class Scrape:
-    """What one scrape is made of; ``remembered`` is None where the database could not be read."""
+    """What one scrape is made of; ``remembered`` is None where the database could not be read.
+
+    ``truncated`` alerts were left out of notifications.
+    """
 
     mode: Mode
     backends: Sequence[str]
     notifications: Mapping[Received, int]
     decisions: Mapping[tuple[Action, Reason], int]
     remembered: Remembered | None
+    truncated: int = 0
 
 
 def _remembered(
@@ -64,6 +69,11 @@ def _restarts(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
     for backend in scrape.backends:
         count = remembered.restarts[backend][0] if backend in remembered.restarts else 0
         yield (backend,), count
+
+
+def _foreign_restarts(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
+    for backend in scrape.backends:
+        yield (backend,), remembered.foreign_restarts.get(backend, 0)
 
 
 def _last_restarts(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
@@ -129,6 +139,13 @@ FAMILIES: tuple[Family[Scrape], ...] = (
         lambda s: [((result,), s.notifications.get(result, 0)) for result in Received],
     ),
     Family(
+        "remediator_truncated_alerts_total",
+        COUNTER,
+        "Alerts that Alertmanager left out of its notifications (max_alerts).",
+        (),
+        lambda s: [((), s.truncated)],
+    ),
+    Family(
         "remediator_decisions_total",
         COUNTER,
         "Decisions about incidents, counted when they differ from the incident's last one.",
@@ -148,6 +165,13 @@ FAMILIES: tuple[Family[Scrape], ...] = (
         "Restarts that were begun.",
         ("backend",),
         _remembered(_restarts),
+    ),
+    Family(
+        "remediator_foreign_restarts_total",
+        COUNTER,
+        "Restarts that somebody else made.",
+        ("backend",),
+        _remembered(_foreign_restarts),
     ),
     Family(
         "remediator_attempts_in_progress",
@@ -197,15 +221,6 @@ FAMILIES: tuple[Family[Scrape], ...] = (
         "1 for a backend that is left to a person until they say reset.",
         ("backend",),
         _remembered(lambda s, r: [((name,), float(name in r.given_up)) for name in s.backends]),
-    ),
-    Family(
-        "remediator_foreign_restarts_total",
-        COUNTER,
-        "Processes that were started by somebody else since the remediator knows the backend.",
-        ("backend",),
-        _remembered(
-            lambda s, r: [((name,), r.foreign_restarts.get(name, 0)) for name in s.backends]
-        ),
     ),
     Family(
         "remediator_load_seconds",

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from fleet.backend import Backend, Kind
 from fleet.fetch import Failure, Fetcher, Page, Trouble
-from remediator.bearer import TokenError, token
+from remediator.credentials import CredentialsError, token
 
 BACKENDS = "/admin/backends"
 
@@ -71,7 +71,7 @@ class Gateway:
     def _ask(self, order: str | None, timeout: float) -> Said | NoAnswer:
         try:
             token(self._peer.api_key_file)
-        except TokenError as error:
+        except CredentialsError as error:
             return NoAnswer(f"gateway_{error}")
         with closing(Fetcher(self._peer, "remediator", follow=False)) as fetcher:
             if order is None:

@@ -3,7 +3,7 @@
 Everything is on disk when a method returns: an alert before it is acknowledged.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -28,8 +28,9 @@ class Incidents:
         Returns the incidents that were closed, as they were before.
         """
         closed: list[Incident] = []
-        with self._database.write() as connection:
-            for alert in alerts:
+        with self._database.write(urgent=True) as connection:
+            # In one order, so that two who are told the same never wait for each other.
+            for alert in sorted(alerts, key=lambda alert: alert.fingerprint):
                 if alert.status is Status.FIRING:
                     episodes.open_again(connection, alert, now)
                 else:
@@ -41,19 +42,35 @@ class Incidents:
         with self._database.write() as connection:
             return episodes.incident(connection, episodes.ask(connection, backend, by, why, now))
 
-    def due(self, now: datetime) -> tuple[Incident, ...]:
-        """The open incidents that are due to be decided about, the longest waiting first."""
+    def due(
+        self, now: datetime, *, besides: Collection[str] = (), most: int | None = None
+    ) -> tuple[Incident, ...]:
+        """The open incidents that are due to be decided about, the longest waiting first.
+
+        At most so many, and none of the backends ``besides``.
+        """
         table = tables.incidents
         return self._incidents(
             select(table)
-            .where(table.c.state == IncidentState.OPEN, table.c.next_look_at <= now)
+            .where(
+                table.c.state == IncidentState.OPEN,
+                table.c.next_look_at <= now,
+                table.c.backend.not_in(besides),
+            )
             .order_by(table.c.next_look_at, table.c.id)
+            .limit(most)
         )
 
     def incident(self, number: int) -> Incident:
         """The incident of this id, as it is now."""
         with self._database.read() as connection:
             return episodes.incident(connection, number)
+
+    def find(self, number: int) -> Incident | None:
+        """The incident of this id, or None."""
+        table = tables.incidents
+        found = self._incidents(select(table).where(table.c.id == number))
+        return found[0] if found else None
 
     def open(self) -> tuple[Incident, ...]:
         """All open incidents."""
@@ -74,7 +91,7 @@ class Incidents:
     def decided(
         self, incident: Incident, decision: Decision, next_look_at: datetime, now: datetime
     ) -> None:
-        """Record a decision; an Ignore closes the incident.
+        """Record a decision; an Ignore closes the incident, if it was not spoken of meanwhile.
 
         The journal has one line for each change of action or reason.
         """

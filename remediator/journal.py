@@ -31,6 +31,7 @@ class Journal:
         self._lock = threading.Lock()
         self._decisions: Counter[tuple[Action, Reason]] = Counter()
         self._notifications: Counter[Received] = Counter()
+        self._truncated = 0
 
     def received(self, what: Received, why: str | None = None) -> None:
         """Count a notification; tell one that was not accepted, with one sentence why."""
@@ -38,6 +39,13 @@ class Journal:
             self._notifications[what] += 1
         if why is not None:
             log.warning("%s", line(notification=what, why=why))
+
+    def truncated(self, alerts: int) -> None:
+        """Count and tell alerts that were left out of a notification: nobody will look at them."""
+        with self._lock:
+            self._truncated += alerts
+        why = "max_alerts of the webhook has to be 0: what is left out is never looked at"
+        log.warning("%s", line(event="alerts_truncated", alerts=alerts, why=why))
 
     def decided(self, incident: Incident, decision: Decision) -> None:
         """Tell a decision, unless it says the same as the incident's last one."""
@@ -76,10 +84,20 @@ class Journal:
         with self._lock:
             return dict(self._decisions)
 
+    def truncated_alerts(self) -> int:
+        """How many alerts were left out of notifications since the program began."""
+        with self._lock:
+            return self._truncated
+
     def notifications(self) -> Mapping[Received, int]:
         """How many notifications came since the program began, by what became of them."""
         with self._lock:
             return dict(self._notifications)
+
+
+def record_of_people(event: str, backend: str, **fields: object) -> None:
+    """Tell what a person or a batch job had done by the API."""
+    log.info("%s", line(event=event, backend=backend, **fields))
 
 
 def line(**fields: object) -> str:

@@ -102,13 +102,17 @@ QUESTIONS: tuple[Callable[[Case, datetime], Decision | str], ...] = (
 def _window(
     attempts: Iterable[Attempt], most: int, seconds: float, reason: Reason, now: datetime
 ) -> Decision | str:
-    window = timedelta(seconds=seconds)
-    began = now - window
-    recent = sorted(a.planned_at for a in attempts if _may_have_acted(a) and a.planned_at > began)
-    said = f"{len(recent)} restarts in the last {seconds:g} s, {most} are allowed"
-    if len(recent) < most:
+    times = recent(attempts, seconds, now)
+    said = f"{len(times)} restarts in the last {seconds:g} s, {most} are allowed"
+    if len(times) < most:
         return said
-    return Hold(reason, recent[-most] + window, said)
+    return Hold(reason, times[-most] + timedelta(seconds=seconds), said)
+
+
+def recent(attempts: Iterable[Attempt], seconds: float, now: datetime) -> list[datetime]:
+    """When those were planned that use up a limit over the last ``seconds``, the oldest first."""
+    began = now - timedelta(seconds=seconds)
+    return sorted(a.planned_at for a in attempts if _may_have_acted(a) and a.planned_at > began)
 
 
 def _may_have_acted(attempt: Attempt) -> bool:

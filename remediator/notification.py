@@ -16,6 +16,8 @@ VERSION = "4"
 REMEDIATE = "restart"
 LABEL_CHARACTERS = 128
 SHOWN_CHARACTERS = 80
+# Alertmanager's own type for it is an unsigned integer of 64 bits.
+MOST_TRUNCATED = 2**64
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 FINGERPRINT = re.compile(r"[!-~]{1,64}", re.ASCII)
 
@@ -83,7 +85,7 @@ def notification(body: bytes) -> Notification:
     if not isinstance(alerts, list):
         raise NotificationError(f"alerts: {_shown(alerts)} is not a list")
     truncated = root.get("truncatedAlerts", 0)
-    if type(truncated) is not int or truncated < 0:
+    if type(truncated) is not int or not 0 <= truncated < MOST_TRUNCATED:
         raise NotificationError(f"truncatedAlerts: {_shown(truncated)} is not a count")
     return Notification(
         tuple(_alert(alert, f"alerts[{i}]") for i, alert in enumerate(alerts)), truncated

@@ -4,9 +4,13 @@ What a restart command printed is not among it: it may hold what only the databa
 """
 
 from datetime import datetime
+from typing import TypedDict
 
+from remediator.decision import Answer
 from remediator.incident import Attempt, Decided, Incident
 from remediator.moment import clock
+from remediator.questions import asks
+from remediator.record import HoldBack
 
 Row = dict[str, str | int | float | None]
 
@@ -70,6 +74,37 @@ def decision_row(decided: Decided) -> Row:
         "reason": decided.reason,
         "until": _time(decided.until),
         "why": decided.why,
+    }
+
+
+def hold_row(hold: HoldBack) -> Row:
+    """A hold; ``backend`` is ``*`` for every backend."""
+    return {
+        "id": hold.id,
+        "backend": hold.backend,
+        "since": clock(hold.since),
+        "until": clock(hold.until),
+        "by": hold.held_by,
+        "why": hold.why,
+    }
+
+
+class QuestionRow(TypedDict):
+    """A question of a decision and its answer."""
+
+    question: str
+    asks: str
+    said: str
+    stands_against: bool
+
+
+def question_row(answer: Answer) -> QuestionRow:
+    """A question that was asked."""
+    return {
+        "question": answer.question,
+        "asks": asks(answer.question),
+        "said": answer.said,
+        "stands_against": answer.stands_against,
     }
 
 

@@ -1,5 +1,6 @@
 """The remediator's database as a whole."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from remediator.attempts import Attempts
@@ -12,9 +13,9 @@ from remediator.records import Records
 class Store:
     """Everything that is remembered. Raises StorageError where it cannot be opened."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, database: Callable[[str], Database] = Database) -> None:
         """``url`` is SQLAlchemy's; what is missing there is made."""
-        self.database = Database(url)
+        self.database = database(url)
         self.incidents = Incidents(self.database)
         self.attempts = Attempts(self.database)
         self.holds = Holds(self.database)

@@ -1,4 +1,8 @@
-"""The tables of the database, and how values stand in them. Times are stored in UTC."""
+"""The tables of the database, and how values stand in them. Times are stored in UTC.
+
+Whatever changes here needs a migration (remediator/migrations/versions) that changes it in the
+databases that there are.
+"""
 
 import json
 from dataclasses import asdict
@@ -133,9 +137,9 @@ incidents = Table(
     Column("reason", _word(Reason)),
     Column("until", Utc),
     Column("why", Text, nullable=False, default=""),
-    Column("origin", _word(Origin), nullable=False, default=Origin.ALERT),
-    Column("asked_by", Text, nullable=False, default=""),
-    Column("asked_why", Text, nullable=False, default=""),
+    Column("origin", _word(Origin), nullable=False, server_default=Origin.ALERT),
+    Column("asked_by", Text, nullable=False, server_default=""),
+    Column("asked_why", Text, nullable=False, server_default=""),
     Column("answers", AnswersText),
     UniqueConstraint("fingerprint", "starts_at"),
     Index("incidents_due", "state", "next_look_at"),
@@ -172,7 +176,7 @@ attempts = Table(
     Column("exit_status", Integer),
     Column("output", Text, nullable=False, default=""),
     Column("evidence", Text),
-    Column("drained", Text, nullable=False, default=""),
+    Column("drained", Text, nullable=False, server_default=""),
     Column("shadow_outcome", _word(ShadowOutcome)),
     Column("why", Text, nullable=False, default=""),
     Index("attempts_of_backend", "backend", "planned_at"),

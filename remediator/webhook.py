@@ -4,52 +4,21 @@ A notification is answered with 200 once it is stored, and the work is done behi
 and 413 are final for Alertmanager, 503 lets it try again; nothing is ever refused for its rate.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Protocol
-
-from flask import Flask, Response, jsonify, render_template, request
-from prometheus_client import CollectorRegistry
+from flask import Flask, Response, jsonify, request
 from prometheus_client.exposition import choose_encoder
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from fleet.settings import RemediatorSettings
-from remediator.bearer import TokenError, bears, token
+from remediator.api import add_api
+from remediator.credentials import CredentialsError, admits, challenges, refusal
 from remediator.database import StorageError
 from remediator.decision import RESOLVED
+from remediator.desk import Desk
 from remediator.incident import Incident
-from remediator.journal import Journal, Received
+from remediator.journal import Received
 from remediator.notification import Notification, NotificationError, notification
-from remediator.rows import attempt_row, decision_row, incident_row
-from remediator.store import Store
+from remediator.people import add_pages
 
 MOST_BYTES = 1024 * 1024
-MOST_ROWS = 100
-
-
-class Loop(Protocol):
-    """The worker, as the web side knows it."""
-
-    def wake(self) -> None:
-        """Look at what has just been stored."""
-        ...
-
-    def trouble(self) -> str | None:
-        """Why it cannot be relied on, or None."""
-        ...
-
-
-@dataclass(frozen=True)
-class Desk:
-    """What the pages are made of; ``clock`` gives the wall time."""
-
-    settings: RemediatorSettings
-    store: Store
-    journal: Journal
-    worker: Loop
-    registry: CollectorRegistry
-    clock: Callable[[], datetime]
 
 
 class RefusedError(Exception):
@@ -68,7 +37,8 @@ def create_app(desk: Desk) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = MOST_BYTES
     _take_notifications(app, desk)
     _tell_programs(app, desk)
-    _show_people(app, desk)
+    add_api(app, desk)
+    add_pages(app, desk)
     return app
 
 
@@ -81,27 +51,26 @@ def _take_notifications(app: Flask, desk: Desk) -> None:
             closed = _store(desk, told)
         except RefusedError as refused:
             desk.journal.received(refused.what, refused.why)
-            return jsonify(error=refused.why), refused.status
+            answer = jsonify(error=refused.why)
+            if refused.what is Received.UNAUTHORISED:
+                answer.headers.extend(("WWW-Authenticate", c) for c in challenges(desk.settings))
+            return answer, refused.status
         for incident in closed:
             desk.journal.decided(incident, RESOLVED)
-        desk.journal.received(
-            Received.ACCEPTED,
-            f"{told.truncated} alerts of its group were left out (max_alerts)"
-            if told.truncated
-            else None,
-        )
+        desk.journal.received(Received.ACCEPTED)
+        if told.truncated:
+            desk.journal.truncated(told.truncated)
         desk.worker.wake()
         return jsonify(stored=len(told.alerts)), 200
 
 
 def _authorise(desk: Desk) -> None:
     try:
-        expected = token(desk.settings.token_file)
-    except TokenError as error:
+        admitted = admits(request.headers.get("Authorization", ""), desk.settings)
+    except CredentialsError as error:
         raise RefusedError(Received.NOT_STORED, str(error), 503) from None
-    if not bears(request.headers.get("Authorization", ""), expected):
-        why = "the Authorization header does not bear the token of token_file"
-        raise RefusedError(Received.UNAUTHORISED, why, 401)
+    if not admitted:
+        raise RefusedError(Received.UNAUTHORISED, refusal(desk.settings), 401)
 
 
 def _read() -> Notification:
@@ -139,31 +108,3 @@ def _tell_programs(app: Flask, desk: Desk) -> None:
         except StorageError as error:
             return f"{error}\n", 503
         return healthy() if desk.worker.trouble() else ("ready\n", 200)
-
-    @app.get("/api/incidents")
-    def incidents() -> Response:
-        return jsonify([incident_row(i) for i in desk.store.incidents.newest(MOST_ROWS)])
-
-    @app.get("/api/attempts")
-    def attempts() -> Response:
-        return jsonify([attempt_row(a) for a in desk.store.attempts.newest(MOST_ROWS)])
-
-    @app.get("/api/decisions")
-    def decisions() -> Response:
-        return jsonify([decision_row(d) for d in desk.store.incidents.newest_decisions(MOST_ROWS)])
-
-    @app.errorhandler(StorageError)
-    def not_read(error: StorageError) -> tuple[Response, int]:
-        return jsonify(error=str(error)), 503
-
-
-def _show_people(app: Flask, desk: Desk) -> None:
-    @app.get("/")
-    def index() -> str:
-        return render_template(
-            "index.html",
-            mode=desk.settings.mode,
-            incidents=[incident_row(i) for i in desk.store.incidents.newest(MOST_ROWS)],
-            attempts=[attempt_row(a) for a in desk.store.attempts.newest(MOST_ROWS)],
-            decisions=[decision_row(d) for d in desk.store.incidents.newest_decisions(MOST_ROWS)],
-        )

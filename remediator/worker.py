@@ -19,6 +19,9 @@ from remediator.locks import Locks
 from remediator.remedy import Remedy
 
 TICK_SECONDS = 1.0
+PAUSE_SECONDS = 0.1
+# The others begin with the next turn: a thousand at once would leave the web side no time.
+MOST_PER_TURN = 5
 FOLLOW_EVERY_SECONDS = 2.0
 FORGET_EVERY = timedelta(hours=1)
 KEEP_CLOSED = timedelta(days=30)
@@ -67,6 +70,8 @@ class Worker:
                 log.error("%s", line(event="storage_failed", why=error))  # noqa: TRY400
             except Exception:
                 log.exception("event=turn_failed")
+            # Whatever wakes it in this time is looked at together: a turn reads all that is due.
+            self._remedy.stopping.wait(PAUSE_SECONDS)
             self._awake.wait(TICK_SECONDS)
             self._awake.clear()
 
@@ -78,11 +83,16 @@ class Worker:
         for attempt in self._store.attempts.under_way():
             if self._monotonic() - self._followed.get(attempt.id, NEVER) >= FOLLOW_EVERY_SECONDS:
                 self._hand_out(attempt.backend, self._following(attempt))
-        for incident in self._store.incidents.due(now):
+        with self._idle:
+            in_hand = tuple(self._in_hand)
+        due = self._store.incidents.due(now, besides=in_hand, most=MOST_PER_TURN)
+        for incident in due:
             if self._remedy.settings.backend(incident.backend) is None:
                 self._remedy.consider(incident.id)  # asks nobody anything
             else:
                 self._hand_out(incident.backend, self._considering(incident))
+        if len(due) == MOST_PER_TURN:
+            self.wake()
         if self._forget_at is None or now >= self._forget_at:
             self._store.incidents.forget(now - KEEP_CLOSED)
             self._forget_at = now + FORGET_EVERY

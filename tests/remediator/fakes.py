@@ -105,12 +105,14 @@ class FakeEvidence:
     where: str | None = None
     saved: list[tuple[str, int]] = field(default_factory=list)
     killed: bool = False
+    while_saving: Callable[[], None] = lambda: None
 
     def save(self, backend: Backend, attempt_id: int, now: datetime) -> str | None:
         del now
         if self.killed:
             raise Killed
         self.saved.append((backend.name, attempt_id))
+        self.while_saving()
         return self.where
 
 
@@ -124,6 +126,7 @@ class FakeGateways:
     drained: list[str] = field(default_factory=list)
     undrained: list[str] = field(default_factory=list)
     killed: bool = False
+    killed_at_the_end: bool = False
 
     def drain(self, backend: Backend) -> Drained:
         self.drained.append(backend.name)
@@ -132,6 +135,8 @@ class FakeGateways:
         return self.answer
 
     def undrain(self, backend: Backend) -> Drained:
+        if self.killed_at_the_end:
+            raise Killed
         self.undrained.append(backend.name)
         return self.answer
 

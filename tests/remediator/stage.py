@@ -57,9 +57,10 @@ class Stage:
     folder: Path
     settings: Settings = field(default_factory=making.settings)
     start: Callable[[Callable[[], None]], None] = at_once
+    clock: Clock = field(default_factory=lambda: Clock(making.at(60)))
+    url: str = ""
 
     def __post_init__(self) -> None:
-        self.clock = Clock(making.at(60))
         self.alertmanager = FakeAlertmanager()
         self.witness = FakeWitness(self.clock)
         self.restarter = FakeRestarter()
@@ -71,7 +72,7 @@ class Stage:
         """Start the program: on the same database, with nothing else remembered."""
         self.stopping = threading.Event()
         self.journal = Journal()
-        self.store = Store(f"sqlite:///{self.folder / 'remediator.db'}")
+        self.store = Store(self.url or f"sqlite:///{self.folder / 'remediator.db'}")
         limits = self.settings.remediator
         assert limits is not None
         peers = Peers(self.alertmanager, self.witness, self.restarter, self.evidence, self.gateways)
@@ -90,7 +91,7 @@ class Stage:
         self.store.close()
         self.restarter.killed = ""
         self.evidence.killed = False
-        self.gateways.killed = False
+        self.gateways.killed = self.gateways.killed_at_the_end = False
         self.open()
 
     def __enter__(self) -> Self:

@@ -39,9 +39,11 @@ def test_names_and_labels_are_the_public_ones() -> None:
     assert dict(NAMES) == {
         "remediator_mode": ("mode",),
         "remediator_notifications_total": ("result",),
+        "remediator_truncated_alerts_total": (),
         "remediator_decisions_total": ("action", "reason"),
         "remediator_attempts_total": ("backend", "outcome"),
         "remediator_restarts_total": ("backend",),
+        "remediator_foreign_restarts_total": ("backend",),
         "remediator_attempts_in_progress": (),
         "remediator_incidents_open": ("backend",),
         "remediator_held": ("backend", "reason"),
@@ -49,7 +51,6 @@ def test_names_and_labels_are_the_public_ones() -> None:
         "remediator_storm": (),
         "remediator_holds": ("backend",),
         "remediator_given_up": ("backend",),
-        "remediator_foreign_restarts_total": ("backend",),
         "remediator_load_seconds": ("backend",),
         "remediator_shadow_outcomes_total": ("outcome",),
         "remediator_last_restart_timestamp_seconds": ("backend",),
@@ -82,6 +83,9 @@ def test_what_can_be_counted_is_there_at_zero(stage: Stage) -> None:
     for result in Received:
         assert value(stage, "remediator_notifications_total", result=result) == 0
     assert value(stage, "remediator_decisions_total", action="hold", reason="silenced") == 0
+    assert value(stage, "remediator_truncated_alerts_total") == 0
+    assert value(stage, "remediator_storm") == 0
+    assert value(stage, "remediator_foreign_restarts_total", backend="gpu-a") == 0
     assert value(stage, "remediator_attempts_in_progress") == 0
     assert value(stage, "remediator_last_restart_timestamp_seconds", backend="gpu-a") is None
 

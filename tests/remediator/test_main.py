@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import requests
+import trustme
 
 from remediator.__main__ import main
 from tests.remediator.test_notification import body, one
@@ -59,6 +60,26 @@ MISTAKES = {
         FLEET,
         None,
         "{file}: remediator.token_file: {folder}/token cannot be read: No such file or directory",
+    ),
+    "no password": (
+        FLEET.replace(
+            "token_file: token", "basic_auth: {username: alertmanager, password_file: password}"
+        ),
+        None,
+        (
+            "{file}: remediator.basic_auth.password_file: {folder}/password cannot be read: "
+            "No such file or directory"
+        ),
+    ),
+    "no certificate": (
+        FLEET.replace(
+            "token_file: token", "token_file: token, tls: {certificate_file: c, key_file: k}"
+        ),
+        "secret",
+        (
+            "{file}: remediator.tls.certificate_file: {folder}/c cannot be read: "
+            "No such file or directory"
+        ),
     ),
     "an empty token": (FLEET, "\n", "{file}: remediator.token_file: {folder}/token is empty"),
     "a token that is no ASCII": (
@@ -109,9 +130,11 @@ def port() -> int:
 
 
 @contextmanager
-def running(fleet: Path, port: int) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
-    """The program in a process of its own, ready."""
-    url = f"http://127.0.0.1:{port}"
+def running(
+    fleet: Path, port: int, *, trusted: Path | None = None
+) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
+    """The program in a process of its own, ready; over TLS where ``trusted`` signed for it."""
+    url = f"{'https' if trusted else 'http'}://127.0.0.1:{port}"
     with (fleet.parent / "log").open("ab") as log:
         process = subprocess.Popen(
             [
@@ -123,18 +146,18 @@ def running(fleet: Path, port: int) -> Iterator[tuple["subprocess.Popen[bytes]",
             cwd=fleet.parent,
         )
         try:
-            _wait_ready(f"{url}/-/ready", process)
+            _wait_ready(f"{url}/-/ready", process, trusted)
             yield process, url
         finally:
             process.kill()
             process.wait()
 
 
-def _wait_ready(url: str, process: "subprocess.Popen[bytes]") -> None:
+def _wait_ready(url: str, process: "subprocess.Popen[bytes]", trusted: Path | None) -> None:
     until = time.monotonic() + 20
     while time.monotonic() < until and process.poll() is None:
         try:
-            if requests.get(url, timeout=1).ok:
+            if requests.get(url, timeout=1, verify=str(trusted) if trusted else True).ok:
                 return
         except requests.ConnectionError:
             time.sleep(0.05)
@@ -182,3 +205,33 @@ def test_where_somebody_listens_already_it_cannot(fleet: Path, port: int) -> Non
         )
     assert ended.returncode == 1
     assert f"--web.listen-address: {listen}: Address already in use" in ended.stderr
+
+
+def test_over_tls_with_a_user_and_a_password(fleet: Path, port: int) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    (fleet.parent / "c").write_bytes(issued.cert_chain_pems[0].bytes())
+    (fleet.parent / "k").write_bytes(issued.private_key_pem.bytes())
+    (fleet.parent / "ca").write_bytes(authority.cert_pem.bytes())
+    (fleet.parent / "password").write_text("hunter2\n")
+    fleet.write_text(
+        FLEET.replace(
+            "token_file: token",
+            "tls: {certificate_file: c, key_file: k}, "
+            "basic_auth: {username: alertmanager, password_file: password}",
+        )
+    )
+    with running(fleet, port, trusted=fleet.parent / "ca") as (process, url):
+        assert url.startswith("https://")
+        for auth, status in ((("alertmanager", "hunter2"), 200), (("alertmanager", "x"), 401)):
+            told = requests.post(
+                f"{url}/api/alerts",
+                data=body(one()),
+                auth=auth,
+                verify=str(fleet.parent / "ca"),
+                timeout=5,
+            )
+            assert told.status_code == status
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == 0
+    assert "hunter2" not in (fleet.parent / "log").read_text()

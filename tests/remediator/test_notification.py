@@ -18,6 +18,7 @@ from remediator.notification import (
 )
 
 RECORDINGS = Path(__file__).parent / "recordings"
+NOTIFICATIONS = Path(__file__).parents[1] / "fixtures" / "notifications"
 STARTS = "2026-03-01T12:00:00.123456789Z"
 
 
@@ -49,6 +50,16 @@ def body(*alerts: Any, **changed: Any) -> bytes:
         **changed,
     }
     return json.dumps(root).encode()
+
+
+@pytest.mark.parametrize(("release", "truncated"), [("0.25", 0), ("0.28", 0), ("0.33", 2)], ids=str)
+def test_every_supported_release_is_understood(release: str, truncated: int) -> None:
+    told = notification((NOTIFICATIONS / f"alertmanager-{release}.json").read_bytes())
+    assert [(a.backend, a.remediate) for a in told.alerts] == [
+        ("gpu-a", "restart"),
+        ("gpu-b", "restart"),
+    ]
+    assert told.truncated == truncated
 
 
 def test_what_a_real_alertmanager_sends_while_it_fires() -> None:
@@ -128,6 +139,10 @@ MISTAKES = {
     "no alerts": (b'{"version": "4"}', "alerts: None is not a list"),
     "truncated by a word": (body(truncatedAlerts="x"), "truncatedAlerts: 'x' is not a count"),
     "truncated by less than none": (body(truncatedAlerts=-1), "truncatedAlerts: -1 is not a count"),
+    "truncated by more than there can be": (
+        body(truncatedAlerts=2**64),
+        "truncatedAlerts: 18446744073709551616 is not a count",
+    ),
     "truncated by a truth": (body(truncatedAlerts=True), "truncatedAlerts: True is not a count"),
     "an alert that is text": (body(one(), "x"), "alerts[1]: 'x' is not an object"),
     "an unknown status": (

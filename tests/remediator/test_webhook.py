@@ -1,9 +1,10 @@
 """The web side: what is answered to whom, and that only what is stored is acknowledged."""
 
+import base64
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,15 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from fleet.family import registry
-from fleet.settings import Mode
+from fleet.settings import BasicAuth, Mode
 from remediator.collector import RemediatorCollector
 from remediator.database import StorageError
 from remediator.decision import Hold, Reason
+from remediator.desk import Desk
 from remediator.journal import Journal, Received
 from remediator.restart import Outcome
 from remediator.store import Store
-from remediator.webhook import MOST_BYTES, Desk, create_app
+from remediator.webhook import MOST_BYTES, create_app
 from tests.remediator import making
 from tests.remediator.fakes import Clock, FakeLoop
 from tests.remediator.making import at
@@ -40,6 +42,7 @@ class Site:
     journal: Journal
     loop: FakeLoop
     token_file: Path
+    desk: Desk
 
     def post(self, sent: bytes, **headers: str) -> tuple[int, Any]:
         answer = self.client.post("/api/alerts", data=sent, headers={**TOKEN, **headers})
@@ -54,8 +57,8 @@ def site(tmp_path: Path) -> Iterator[Site]:
     journal, loop = Journal(), FakeLoop()
     limits = making.limits(token_file=token_file)
     own = registry(RemediatorCollector(limits.mode, ("gpu-a",), store, journal, Clock(at(60))))
-    app = create_app(Desk(limits, store, journal, loop, own, Clock(at(60))))
-    yield Site(app.test_client(), store, journal, loop, token_file)
+    desk = Desk(limits, store, journal, loop, own, Clock(at(60)), making.settings())
+    yield Site(create_app(desk).test_client(), store, journal, loop, token_file, desk)
     store.close()
 
 
@@ -101,6 +104,77 @@ def test_without_the_token_nothing_is_taken(site: Site, header: str) -> None:
 @pytest.mark.parametrize("header", ["Bearer secret", "bearer secret", "BEARER  secret "])
 def test_with_the_token_it_is(site: Site, header: str) -> None:
     assert site.post(body(one()), Authorization=header)[0] == 200
+
+
+BASIC = {"username": "alertmanager", "password": "päss:word"}
+
+
+def basic(username: str = BASIC["username"], password: str = BASIC["password"]) -> str:
+    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
+
+
+@pytest.fixture
+def guarded(site: Site) -> Site:
+    """The same, where a user with a password is let in besides the token."""
+    password_file = site.token_file.with_name("password")
+    password_file.write_text(f"{BASIC['password']}\n")
+    both = BasicAuth(BASIC["username"], password_file)
+    desk = replace(site.desk, settings=replace(site.desk.settings, basic_auth=both))
+    return replace(site, desk=desk, client=create_app(desk).test_client())
+
+
+@pytest.mark.parametrize("header", [basic(), basic().replace("Basic", "bAsic "), "Bearer secret"])
+def test_a_user_with_a_password_is_let_in_as_well(guarded: Site, header: str) -> None:
+    assert guarded.post(body(one()), Authorization=header)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        basic(username="root"),
+        basic(password="pass:word"),
+        basic(password=""),
+        basic(password=BASIC["password"] + "\n"),
+        "Basic",
+        "Basic !",
+        "Basic " + base64.b64encode(b"\xff:\xff").decode(),
+        "Basic " + base64.b64encode(b"alertmanager").decode(),
+        "Bearer " + BASIC["password"],
+        "Bearer wrong",
+        "Digest secret",
+    ],
+)
+def test_nobody_else_is_let_in_and_told_how_to_ask(guarded: Site, header: str) -> None:
+    answer = guarded.client.post("/api/alerts", data=body(one()), headers={"Authorization": header})
+    assert answer.status_code == 401
+    assert answer.headers.getlist("WWW-Authenticate") == [
+        'Bearer realm="vllm-remediator"',
+        'Basic realm="vllm-remediator", charset="UTF-8"',
+    ]
+    assert "secret" not in answer.text
+    assert BASIC["password"] not in answer.text
+    assert guarded.attempts.due(at(60)) == ()
+
+
+def test_where_only_a_user_is_let_in_the_token_is_worth_nothing(guarded: Site) -> None:
+    desk = replace(guarded.desk, settings=replace(guarded.desk.settings, token_file=None))
+    alone = replace(guarded, client=create_app(desk).test_client())
+    assert alone.post(body(one()), Authorization="Bearer secret")[0] == 401
+    assert alone.post(body(one()), Authorization=basic())[0] == 200
+
+
+def test_a_password_that_was_changed_counts_from_the_next_notification(guarded: Site) -> None:
+    guarded.token_file.with_name("password").write_text("rotated")
+    assert guarded.post(body(one()), Authorization=basic())[0] == 401
+    assert guarded.post(body(one()), Authorization=basic(password="rotated"))[0] == 200
+
+
+def test_a_secret_that_cannot_be_read_stands_in_nobody_elses_way(guarded: Site) -> None:
+    guarded.token_file.unlink()
+    assert guarded.post(body(one()), Authorization=basic())[0] == 200
+    status, told = guarded.post(body(one()), Authorization="Bearer secret")
+    assert status == 503
+    assert told["error"].startswith("token_file: ")
 
 
 def test_a_token_that_was_changed_counts_from_the_next_notification(site: Site) -> None:
@@ -151,9 +225,14 @@ def test_what_cannot_be_stored_is_not_acknowledged(site: Site) -> None:
     assert site.journal.notifications() == {Received.NOT_STORED: 1}
 
 
-def test_alerts_that_were_left_out_are_told(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+def test_alerts_that_were_left_out_are_told_and_counted(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
     assert site.post(body(one(), truncatedAlerts=3))[0] == 200
-    assert "3 alerts of its group were left out" in caplog.text
+    assert site.post(body(one(), truncatedAlerts=2))[0] == 200
+    assert "event=alerts_truncated alerts=3" in caplog.text
+    assert "remediator_truncated_alerts_total 5.0" in site.client.get("/metrics").text
+    assert site.journal.notifications() == {Received.ACCEPTED: 2}
 
 
 def test_ready_and_healthy_are_the_database_and_the_loop(site: Site) -> None:
@@ -173,10 +252,11 @@ def test_ready_and_healthy_are_the_database_and_the_loop(site: Site) -> None:
 
 
 def test_a_database_that_cannot_be_read_is_said(site: Site) -> None:
-    def broken(_: int) -> object:
+    def broken(*_: object) -> object:
         raise StorageError("locked")
 
     site.store.incidents.newest = broken  # type: ignore[assignment, method-assign]
+    site.store.incidents.newest_decisions = broken  # type: ignore[assignment, method-assign]
     answer = site.client.get("/api/incidents")
     assert (answer.status_code, answer.json) == (503, {"error": "locked"})
     assert site.client.get("/").status_code == 503
@@ -194,7 +274,9 @@ def played(tmp_path: Path) -> Iterator[tuple[FlaskClient, Stage]]:
             RemediatorCollector(Mode.ACT, ("gpu-a",), stage.store, stage.journal, stage.clock)
         )
         limits = stage.remedy.limits
-        desk = Desk(limits, stage.store, stage.journal, stage.worker, own, stage.clock)
+        desk = Desk(
+            limits, stage.store, stage.journal, stage.worker, own, stage.clock, stage.settings
+        )
         yield create_app(desk).test_client(), stage
 
 
@@ -221,7 +303,7 @@ def test_what_a_command_printed_is_shown_to_nobody(played: tuple[FlaskClient, St
 def test_what_people_are_shown(played: tuple[FlaskClient, Stage]) -> None:
     client, _ = played
     page = client.get("/").text
-    assert "mode act" in page
+    assert "Mode <b>act</b>" in page
     assert "recovered" in page
     assert "&lt;b&gt;x&lt;/b&gt;" in page
     assert "<b>x</b>" not in page
@@ -229,12 +311,12 @@ def test_what_people_are_shown(played: tuple[FlaskClient, Stage]) -> None:
 
 def test_open_incidents_are_shown_with_their_reasons(site: Site) -> None:
     site.post(body(one(labels={"backend": "gpu-a", "engine": "0", "remediate": "restart"})))
-    assert "new" in site.client.get("/").text
+    assert "an incident is not decided about yet" in site.client.get("/").text
     (incident,) = site.store.incidents.due(at(60))
     decision = Hold(Reason.COOLING_DOWN, at(900), "last restarted a minute ago")
     site.store.incidents.decided(incident, decision, at(90), at(60))
     page = site.client.get("/").text
-    assert "hold · cooling_down" in page
+    assert "hold, cooling_down" in page
     assert "engine 0" in page
 
 
@@ -302,7 +384,9 @@ def test_what_a_hundred_hostile_bodies_lead_to_is_no_restart(tmp_path: Path) -> 
             RemediatorCollector(Mode.ACT, ("gpu-a",), stage.store, stage.journal, stage.clock)
         )
         limits = making.limits(token_file=token_file)
-        desk = Desk(limits, stage.store, stage.journal, stage.worker, own, stage.clock)
+        desk = Desk(
+            limits, stage.store, stage.journal, stage.worker, own, stage.clock, stage.settings
+        )
         client = create_app(desk).test_client()
         for i in range(100):
             labels = {"backend": drawn.choice(hostile), "remediate": "restart", "instance": "gpu-a"}

@@ -1,11 +1,13 @@
 """What happens over time: sequences of events on a fake clock, cut anywhere by a kill."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from fleet.backend import Restart
 from fleet.settings import Mode
+from fleet.way import Command
 from remediator.case import AlertState, Standing
 from remediator.database import StorageError
 from remediator.decision import Action, Reason
@@ -14,7 +16,7 @@ from remediator.notification import Status, Symptom
 from remediator.proof import Request, Saw, Sight
 from remediator.recovery import Aftermath
 from remediator.restart import Outcome
-from remediator.worker import STALLED_SECONDS
+from remediator.worker import MOST_PER_TURN, STALLED_SECONDS
 from tests.remediator import making
 from tests.remediator.fakes import Later, in_background
 from tests.remediator.making import alert, at, backend, reading, settings
@@ -335,6 +337,44 @@ def test_an_interrupted_attempt_whose_effect_nobody_can_tell_is_left_to_a_person
     assert stage.told[-1] == "escalate interrupted"
 
 
+def test_a_command_whose_end_was_not_seen_may_be_running_still(tmp_path: Path) -> None:
+    slow = backend(load_time=100.0, restart=Restart(Command(("true",)), timeout=50.0))
+    with Stage(tmp_path, settings(slow)) as stage:
+        stage.restarter.killed = "before"
+        stage.tell()
+        stage.turn()
+        stage.kill_and_start()
+        stage.witness.afterwards = Aftermath(reading(), request=Request.UNANSWERED)
+        stage.pass_(10)
+        taken_up = stage.clock.now
+        while stage.states == [ACTING]:
+            stage.pass_(5)
+            taken_up = stage.clock.now
+        stage.pass_(140)
+        assert stage.states == [STARTING]
+        stage.pass_(30)
+        assert stage.states == [INTERRUPTED]
+        (attempt,) = stage.all_attempts
+        assert attempt.ended_at is not None
+        assert (attempt.ended_at - taken_up).total_seconds() >= 145
+
+
+def test_killed_before_the_gateways_may_use_it_again_they_are_told_after_all(
+    tmp_path: Path,
+) -> None:
+    drained = backend(gateways=("http://127.0.0.1:1",))
+    with Stage(tmp_path, settings(drained)) as stage:
+        stage.gateways.killed_at_the_end = True
+        stage.witness.afterwards = BACK
+        stage.tell()
+        stage.pass_(20)
+        assert stage.gateways.drained == ["gpu-a"]
+        stage.kill_and_start()
+        stage.pass_(60)
+        assert stage.states == [RECOVERED]
+        assert stage.gateways.undrained == ["gpu-a"]
+
+
 def test_killed_while_the_server_loads(stage: Stage) -> None:
     stage.witness.afterwards = GONE
     stage.tell()
@@ -497,7 +537,7 @@ def test_the_loop_turns_until_it_is_stopped_and_survives_what_it_meets(
     troubles = iter([StorageError("locked"), ZeroDivisionError()])
     due = stage.store.incidents.due
 
-    def meets(now: object) -> object:
+    def meets(now: object, **_: object) -> object:
         for trouble in troubles:
             stage.worker.wake()
             raise trouble
@@ -555,3 +595,15 @@ def test_one_line_for_each_decision_and_only_when_it_changes(
     assert len(lines) == 1
     assert lines[0].startswith("decision=hold reason=silenced backend=gpu-a incident=1 until=2026-")
     assert stage.journal.decisions() == {(Action.HOLD, Reason.SILENCED): 1}
+
+
+def test_of_many_that_are_due_some_begin_in_each_turn_and_those_in_hand_keep_nobody_waiting(
+    tmp_path: Path,
+) -> None:
+    names = [f"gpu-{n}" for n in range(3 * MOST_PER_TURN)]
+    begun: list[Callable[[], None]] = []
+    with Stage(tmp_path, settings(*map(backend, names)), start=begun.append) as stage:
+        stage.tell(*(alert(backend=name, fingerprint=name) for name in names))
+        for turns in (1, 2, 3, 4):
+            stage.turn()
+            assert len(begun) == min(turns, 3) * MOST_PER_TURN

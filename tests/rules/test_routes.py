@@ -8,13 +8,14 @@ import yaml
 from demo import parts
 from tests.rules.shipped import ALERTS, ROOT, RULES, Alert
 
-REMEDIATOR_THEN_PERSON = "remediator,oncall"
+REMEDIATOR = "remediator"
 PERSON = "oncall"
 NOBODY = "nobody"
 
 TABLE = {
-    "VLLMEngineStuck": REMEDIATOR_THEN_PERSON,
-    "VLLMEngineDead": REMEDIATOR_THEN_PERSON,
+    "VLLMEngineStuck": REMEDIATOR,
+    "VLLMEngineDead": REMEDIATOR,
+    "VLLMEngineStillStuck": PERSON,
     "VLLMEngineQuiet": NOBODY,
     "VLLMEngineStarved": PERSON,
     "VLLMBackendDown": PERSON,
@@ -22,13 +23,17 @@ TABLE = {
     "VLLMBackendUnjudged": PERSON,
     "VLLMBackendRestarted": NOBODY,
     "VLLMBackendRestartLoop": PERSON,
-    "VLLMForeignRestart": PERSON,
+    "VLLMForeignRestart": NOBODY,
+    "VLLMForeignRestartRepeated": PERSON,
     "VLLMExporterDown": PERSON,
     "VLLMExporterStale": PERSON,
     "VLLMRemediatorDown": PERSON,
     "VLLMRemediationHeld": PERSON,
     "VLLMRemediationFailed": PERSON,
+    "VLLMRemediated": NOBODY,
+    "VLLMRemediationStorm": PERSON,
     "VLLMDirectEngineStuck": PERSON,
+    "VLLMDirectEngineStillStuck": PERSON,
     "VLLMDirectEngineQuiet": NOBODY,
     "VLLMDirectEngineStarved": PERSON,
     "VLLMDirectEngineUnjudged": PERSON,
@@ -65,7 +70,7 @@ def test_each_alert_reaches_whom_it_is_for(alert: Alert) -> None:
     [
         pytest.param(
             {"alertname": "Somebodys", "remediate": "restart", "severity": "info"},
-            REMEDIATOR_THEN_PERSON,
+            REMEDIATOR,
             id="the label asks, whatever the name and the severity",
         ),
         pytest.param(
@@ -77,6 +82,11 @@ def test_each_alert_reaches_whom_it_is_for(alert: Alert) -> None:
             {"alertname": "VLLMEngineStuck", "remediate": "reboot", "severity": "critical"},
             PERSON,
             id="another remedy is a person's",
+        ),
+        pytest.param(
+            {"alertname": "VLLMDirectEngineStuck", "remediate": "restart", "severity": "critical"},
+            REMEDIATOR,
+            id="the label added on the way out of Prometheus asks as well",
         ),
         pytest.param({"alertname": "Watchdog"}, PERSON, id="what nobody thought of is told"),
     ],

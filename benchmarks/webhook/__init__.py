@@ -1,0 +1,1 @@
+"""How soon a notification is acknowledged, on the real program."""
