@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gateway.resumable import Resume, judged, prompts
+from gateway.resumable import Resume, judged, prompts, tools_may_be_called
 
 
 class Route(StrEnum):
@@ -64,7 +64,8 @@ class Ask:
 
 COMPLETION_TOKENS_IF_NOT_SAID = 16  # vLLM's CompletionRequest.max_tokens
 _LIMITS = ("max_tokens", "max_completion_tokens")
-# These have no streamed form in vLLM, or one that leaves part of the answer out.
+# These have no streamed form in vLLM, or one that leaves part of the answer out; and its parsers
+# of tools find other calls in a stream than in the whole text.
 _ONLY_WHOLE = ("prompt_logprobs", "use_beam_search", "kv_transfer_params", "ec_transfer_params")
 
 
@@ -101,7 +102,7 @@ def ask(route: Route, body: bytes, *, forbid_resume: bool) -> Ask:
         min_tokens=_number(sent, "min_tokens") or 0,
         choices=(n or 1) * prompts(sent),
         include_stop=_flag(sent, "include_stop_str_in_output"),
-        widened=stream or not any(sent.get(name) for name in _ONLY_WHOLE),
+        widened=stream or not (tools_may_be_called(sent) or any(map(sent.get, _ONLY_WHOLE))),
         forbidden=forbid_resume,
     )
 

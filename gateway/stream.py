@@ -320,9 +320,8 @@ class Stream:
 
     def _has_shape(self, one: Choice) -> bool:
         """Whether the next frames may be read by this one's shape."""
-        renumbered = bool(self._base) and self.ask.wants_continuous_usage
         plain = not (one.has_logprobs or one.prompt_ids or one.reasons or one.calls_tool)
-        return self.ask.choices == 1 and plain and not renumbered
+        return plain and self.ask.choices == 1 and not self.ask.wants_continuous_usage
 
     def _view(self, frame: bytes, said: Said, one: Choice) -> bytes:
         """Return the frame as it is for a client that asked for no more than ours did."""
