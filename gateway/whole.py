@@ -160,11 +160,12 @@ def _named(first: Json, kind: str) -> Json:
 
 
 def _counted(last: Json) -> Json:
-    details = {"prompt_tokens_details": None, "completion_tokens_details": None}
+    usage = last.get("usage") or {}
+    details = ("prompt_tokens_details", "completion_tokens_details")
     return {
         "service_tier": None,
         "system_fingerprint": last.get("system_fingerprint"),
-        "usage": {**details, **(last.get("usage") or {})},
+        "usage": {**usage, **{name: usage.get(name) for name in details}},
     }
 
 
