@@ -21,9 +21,11 @@ class Answer:
         self.stops = stops
         self._outlet = outlet
 
-    def text(self, parts: tuple[bytes, bytes, bytes], ids: Sequence[int]) -> Hit | None:
-        """Take a token frame, in front of its text, its text, and behind; or its stop string."""
-        before, text, behind = parts
+    def text(self, before: bytes, text: bytes, behind: bytes, ids: Sequence[int]) -> Hit | None:
+        """Take a token frame: what is in front of its text, its text (escaped), what is behind.
+
+        A frame that completes a stop string is not given out: its text is in the Hit.
+        """
         if self.cut is not None:
             if not text:
                 self.cut.hold(before + behind, ids)

@@ -26,17 +26,19 @@ class Events:
         self._rest = bytearray()
         self._looked = 0  # no empty line ends in front of this place of the rest
         self._began = False
+        self._between = False  # nothing is kept, and nothing that comes next may belong to it
         self._after_cr = False  # an LF that comes next belongs to the CR of the last empty line
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take a piece and return the events it ends. Raises EventTooLongError."""
-        if self._rest or self._after_cr or not self._began or b"\r" in data:
-            return self._feed_slowly(data)
-        events = data.split(b"\n\n")
-        if events[-1]:
-            self._keep(events[-1])
-        del events[-1]
-        return events if b"" not in events and not _starts_empty(events) else _full(events)
+        if self._between and b"\r" not in data and b"\n\n\n" not in data:
+            events = data.split(b"\n\n")
+            if rest := events.pop():
+                self._keep(rest)
+            if not data.startswith(b"\n"):
+                return events
+            return _full(events)
+        return self._feed_slowly(data)
 
     def _feed_slowly(self, data: bytes) -> list[bytes]:
         rest = self._rest
@@ -66,6 +68,7 @@ class Events:
         self._looked = self._line_start(max(0, len(rest) - 3))
         if len(rest) > self._longest:
             raise EventTooLongError(f"an event is longer than {self._longest} bytes")
+        self._between = not rest and not self._after_cr
         return _full(events)
 
     def _line_start(self, place: int) -> int:
@@ -75,6 +78,7 @@ class Events:
 
     def _keep(self, rest: bytes) -> None:
         self._rest += rest
+        self._between = False
         if len(rest) > self._longest:
             raise EventTooLongError(f"an event is longer than {self._longest} bytes")
 
@@ -114,10 +118,6 @@ _MARK = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 # Each line end is taken whole: the two bytes of a CRLF are not two line ends.
 _EMPTY_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
-
-
-def _starts_empty(events: list[bytes]) -> bool:
-    return any(event.startswith(b"\n") for event in events)
 
 
 def _full(events: list[bytes]) -> list[bytes]:

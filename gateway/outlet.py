@@ -27,6 +27,6 @@ class Outlet:
 
     def take(self) -> tuple[bytes, list[int]]:
         """Return what was given since it was last taken."""
-        out, ids = b"".join(self._events), self._ids
+        events, ids = self._events, self._ids
         self._events, self._ids = [], []
-        return out, ids
+        return events[0] if len(events) == 1 else b"".join(events), ids

@@ -30,8 +30,8 @@ class Shape:
     tail_before_ids: bytes | None  # None: the client does not get the ids
     tail_behind_ids: bytes
 
-    def read(self, raw: bytes, tokens: int) -> tuple[bytes, bytes] | None:
-        """Return the text (still escaped) and the ids (as written), or None: not this shape.
+    def read(self, raw: bytes, tokens: int) -> tuple[bytes, bytes, list[int]] | None:
+        """Return the text (still escaped), the ids as written and the ids; or None: another shape.
 
         ``tokens``: how many this leg has given in earlier frames.
         """
@@ -44,13 +44,16 @@ class Shape:
             return None
         ids_start = end + len(between)
         ids_end = raw.find(b"]", ids_start)
-        ids = raw[ids_start:ids_end]
-        tokens += ids.count(b",") + 1
-        # An empty list of ids does not come to the same count and is not of the shape.
+        written = raw[ids_start:ids_end]
+        tokens += written.count(b",") + 1
+        # With no ids at all the count is another one, and it is not of the shape.
         if raw[ids_end:] != self.behind % (self.prompt_tokens + tokens, tokens):
             return None
         text = raw[start:end]
-        return None if b'"' in text and _ends_early(text) else (text, ids)
+        if b'"' in text and _ends_early(text):
+            return None
+        one = b"," not in written
+        return text, written, [int(written)] if one else [*map(int, written.split(b","))]
 
     def client(self, text: bytes, ids: bytes) -> tuple[bytes, bytes, bytes]:
         """Return the client's frame: in front of the text, the text, and what is behind."""

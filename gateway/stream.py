@@ -42,6 +42,7 @@ class Step(NamedTuple):
     abort: bool = False
 
 
+_OPEN = (State.RUNNING, State.FINISHED)
 TRUE_ENDS = frozenset(("stop", "length", "tool_calls", "content_filter"))
 
 
@@ -133,24 +134,25 @@ class Stream:
         """Take bytes of the backend's body, without their transfer coding."""
         progress = abort = False
         try:
-            for raw in self._events.feed(data) if self._goes_on() else ():
+            for raw in self._events.feed(data) if self.state in _OPEN else ():
                 shape = self._shape
                 if shape and (found := shape.read(raw, self._leg_tokens)):
                     progress = True
-                    text, written = found
-                    ids = [int(number) for number in written.split(b",")]
+                    text, written, ids = found
                     self._leg_tokens += len(ids)
-                    if hit := self._answer.text(shape.client(text, written), ids):
-                        abort = self._stop(hit, b"".join(shape.client(b"", written)))
+                    hit = self._answer.text(*shape.client(text, written), ids)
+                    if hit is None:
+                        continue
+                    abort = self._stop(hit, b"".join(shape.client(b"", written)))
                 else:
                     event = Event.from_bytes(raw)
                     progress = progress or event.data is not None
                     abort = self._decode(raw, event)
-                if not self._goes_on():
+                if self.state not in _OPEN:
                     break
         except (EventTooLongError, NotAFrameError) as error:
             self._interrupt(str(error))
-        return self._step(progress=progress, abort=abort)
+        return Step(*self._outlet.take(), self.state, progress, abort)
 
     def ended(self) -> Step:
         """Note that nothing more comes: end of file, reset, or silence for too long."""
@@ -158,7 +160,7 @@ class Stream:
             self._complete()
         elif self.state is State.RUNNING:
             self._interrupt("the backend's stream ended without a finish reason")
-        return self._step()
+        return Step(*self._outlet.take(), self.state)
 
     def later(self) -> bytes | Never:
         """Return the body to go on with elsewhere; then begin(). Also to hand over in time."""
@@ -167,7 +169,8 @@ class Stream:
         self._answer.drop()
         self._expected = None
         how, why = self.resume
-        if not self.seq or (how is Resume.NEVER and not self._spoke and not self.ask.forbidden):
+        stuck = how is Resume.NEVER or not self.prompt_ids
+        if not self.seq or (stuck and not self._spoke and not self.ask.forbidden):
             return first_body(self.ask)
         if how is Resume.NEVER:
             return Never(why)
@@ -228,13 +231,6 @@ class Stream:
         stream.state = State.INTERRUPTED
         stream.why = "taken up from a snapshot"
         return stream
-
-    def _goes_on(self) -> bool:
-        return self.state is State.RUNNING or self.state is State.FINISHED
-
-    def _step(self, *, progress: bool = False, abort: bool = False) -> Step:
-        out, ids = self._outlet.take()
-        return Step(out, ids, self.state, progress, abort)
 
     def _decode(self, raw: bytes, event: Event) -> bool:
         if event.data is None:
@@ -315,7 +311,7 @@ class Stream:
             return False
         if self._has_shape(one):
             self._shape = Shape.learned(frame, view)
-        hit = self._answer.text(parts, ids)
+        hit = self._answer.text(*parts, ids)
         return hit is not None and self._stop(hit, view)
 
     def _has_shape(self, one: Choice) -> bool:

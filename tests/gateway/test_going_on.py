@@ -12,6 +12,7 @@ from hypothesis import strategies as some
 
 from gateway.ask import Never, Route, ask
 from gateway.cut import Learned
+from gateway.resumable import Resume
 from gateway.stream import State, Stream
 from tests.gateway.client import Client
 from tests.gateway.model import LETTERS, SECRET, Server, Vocabulary
@@ -80,7 +81,7 @@ class Run:
         assert len(client.who) <= 1
         assert client.roles <= 1
         assert self.billed == stream.delivered
-        if self.never is None and stream.state is not State.COMPLETE:
+        if stream.resume[0] is not Resume.NEVER and stream.state is not State.COMPLETE:
             held = stream.snapshot()["stops"]
             shown = self.client.text + (held[1] if held else "")
             assert shown == self.server.vocabulary.decode(stream.delivered)
@@ -171,10 +172,10 @@ def test_cut_several_times_anywhere(text: bytes, route: Route, cuts: list[int], 
 @given(texts, routes, some.lists(some.integers(0, 6000), max_size=3), some.data())
 def test_stop_strings_are_found_over_all_legs(text: bytes, route: Route, cuts: list[int], data: some.DataObject) -> None:
     one = server(text)
-    full = one.text(60)
+    full = one.text(200)
     inside = some.integers(0, max(0, len(full) - 1)).flatmap(lambda at: some.integers(1, 6).map(lambda size: full[at : at + size]))
     stops = data.draw(some.lists(some.one_of(inside.filter(bool), some.text(min_size=1, max_size=3)), min_size=1, max_size=3)) if full else ["never"]
-    run = cut_at(one, route, cuts, max_tokens=60, stop=stops)
+    run = cut_at(one, route, cuts, max_tokens=200, stop=stops)
     if run.stream.state is not State.COMPLETE:
         run.whole()
     ends = [(full.find(stop) + len(stop), -number) for number, stop in enumerate(stops) if stop in full]
@@ -193,7 +194,7 @@ def test_stop_strings_are_found_over_all_legs(text: bytes, route: Route, cuts: l
 @given(texts, routes, some.lists(some.integers(1, 400), min_size=1), some.sampled_from([(), ("水", "ok"), ("a",)]))
 def test_a_stream_in_pieces_gives_what_it_gives_whole(text: bytes, route: Route, sizes: list[int], stop: tuple[str, ...]) -> None:
     one = server(text)
-    whole, pieces = Run(one, route, max_tokens=50, stop=stop), Run(one, route, max_tokens=50, stop=stop)
+    whole, pieces = Run(one, route, max_tokens=200, stop=stop), Run(one, route, max_tokens=200, stop=stop)
     wire = pieces.wire()
     whole.whole()
     cuts = [0, *itertools.accumulate(itertools.islice(itertools.cycle(sizes), len(wire)))]
@@ -206,14 +207,14 @@ def test_a_stream_in_pieces_gives_what_it_gives_whole(text: bytes, route: Route,
 @given(texts, some.lists(some.integers(1, 4), min_size=1, max_size=5), some.lists(some.integers(0, 4000), max_size=3))
 def test_frames_of_several_tokens_go_on_cleanly_or_not_at_all(text: bytes, sizes: list[int], cuts: list[int]) -> None:
     one = server(text, per_frame=tuple(sizes))
-    run = cut_at(one, Route.CHAT, cuts, max_tokens=50)
+    run = cut_at(one, Route.CHAT, cuts, max_tokens=200)
     if not run.never and run.stream.state is not State.COMPLETE:
         run.whole()
     run.check()
     if run.never:
         assert "several tokens" in run.never.why
     else:
-        run.check_complete(one.text(50), "stop")
+        run.check_complete(one.text(200), "stop")
 
 
 def test_a_frame_of_several_tokens_is_clean_when_its_last_one_is_known_as_whole() -> None:
@@ -224,7 +225,7 @@ def test_a_frame_of_several_tokens_is_clean_when_its_last_one_is_known_as_whole(
     assert {LETTERS + ord(letter) for letter in "abc"} <= taught.whole
     for text, clean in (("水c".encode(), True), ("c水".encode()[:2] + b"d", False)):
         one = server(text * 3, per_frame=(len(VOCABULARY.encode(text)),))
-        run = Run(one, Route.CHAT, max_tokens=50)
+        run = Run(one, Route.CHAT, max_tokens=200)
         run.stream = Stream(run.stream.ask, "r", 1, Learned(set(taught.whole), b""))
         events = one.events(Route.CHAT, run.stream.later())  # type: ignore[arg-type]
         run.take(events[:2])
@@ -235,8 +236,8 @@ def test_a_frame_of_several_tokens_is_clean_when_its_last_one_is_known_as_whole(
 @given(texts, routes, some.integers(0, 5000), some.sampled_from([(), ("水", "ok"), ("溺れ",)]))
 def test_another_gateway_goes_on_from_a_snapshot(text: bytes, route: Route, cut: int, stop: tuple[str, ...]) -> None:
     one = server(text)
-    want = Run(one, route, max_tokens=50, stop=stop).whole()
-    run = cut_at(one, route, [cut], max_tokens=50, stop=stop)
+    want = Run(one, route, max_tokens=200, stop=stop).whole()
+    run = cut_at(one, route, [cut], max_tokens=200, stop=stop)
     if run.stream.state is not State.COMPLETE:
         plain = json.loads(json.dumps(run.stream.snapshot()))
         run.client.read(run.stream.goodbye({"type": "shutdown"}))
