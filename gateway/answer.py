@@ -1,0 +1,82 @@
+"""One answer: its text, searched for stop strings and cut clean, and the tokens it stands for."""
+
+from collections.abc import Sequence
+
+from gateway import edit
+from gateway.cut import Cut
+from gateway.outlet import Outlet
+from gateway.stops import Hit, Stops
+
+
+class Answer:
+    """The one choice of a request, over all its legs.
+
+    Invariant: the text given out and the text held for stop strings are together the text of
+    ``delivered``, as long as the cut is clean.
+    """
+
+    def __init__(self, outlet: Outlet, cut: Cut | None, stops: Stops | None) -> None:
+        self.delivered: list[int] = []
+        self.cut = cut
+        self.stops = stops
+        self._outlet = outlet
+
+    def text(self, before: bytes, text: bytes, behind: bytes, ids: Sequence[int]) -> Hit | None:
+        """Take a token frame: what is in front of its text, its text (escaped), what is behind.
+
+        A frame that completes a stop string is not given out: its text is in the Hit.
+        """
+        if self.cut is not None:
+            if not text:
+                self.cut.hold(before + behind, ids)
+                return None
+            self._clean(self.cut, ids)
+        self._deliver(ids)
+        if self.stops is not None:
+            found = self.stops.feed(edit.unquoted(text), len(self.delivered))
+            if isinstance(found, Hit):
+                return found
+            text = edit.quoted(found)
+        self._outlet.event(before + text + behind)
+        return None
+
+    def other(self, frame: bytes, ids: Sequence[int], *, speaks: bool) -> None:
+        """Take a frame without text of the answer: reasoning, a tool call, or nothing."""
+        if self.cut is not None:
+            if not speaks:
+                self.cut.hold(frame, ids)
+                return
+            self._clean(self.cut, ids)
+        self._deliver(ids)
+        if frame:
+            self._outlet.event(frame)
+
+    def last(self, text: str, ids: Sequence[int]) -> str | Hit:
+        """Take the frame that truly ends the answer; return its text."""
+        if self.cut is not None:
+            self._release(self.cut)
+        self._deliver(ids)
+        if self.stops is None:
+            return text
+        found = self.stops.feed(text, len(self.delivered))
+        return found if isinstance(found, Hit) else found + self.stops.rest("")
+
+    def drop(self) -> None:
+        """Forget what was not delivered."""
+        if self.cut is not None:
+            self.cut.drop()
+
+    def _clean(self, cut: Cut, ids: Sequence[int]) -> None:
+        cut.text(ids)
+        if cut.holds:
+            self._release(cut)
+
+    def _release(self, cut: Cut) -> None:
+        for frame, ids in cut.release():
+            self._deliver(ids)
+            if frame:
+                self._outlet.event(frame)
+
+    def _deliver(self, ids: Sequence[int]) -> None:
+        self.delivered += ids
+        self._outlet.stands_for(ids)
