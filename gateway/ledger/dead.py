@@ -98,7 +98,7 @@ def _is_ours(path: Path, file: int) -> bool:
 
 
 def _unbroken(chain: dict[int, bytes]) -> list[bytes]:
-    blocks = []
+    blocks: list[bytes] = []
     while len(blocks) in chain:
         blocks.append(chain[len(blocks)])
     return blocks

@@ -94,6 +94,7 @@ marks = Table(
     Column("generation_tokens", BigInteger),
     Column("finished", BigInteger),
     Column("last_leg", BigInteger, nullable=False),
+    Column("open_legs", Integer, nullable=False),
     Column("open_prompt", BigInteger, nullable=False),
     Column("open_completion", BigInteger, nullable=False),
     Index("marks_of_backend", "backend", "id"),

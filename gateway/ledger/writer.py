@@ -140,7 +140,7 @@ class Writer:
             self._wake.clear()
 
     def _next_waiting(self) -> list[Waiting]:
-        waiting = []
+        waiting: list[Waiting] = []
         while self._asked and len(waiting) < LONGEST_GROUP:
             asked, future = self._asked.popleft()
             if future.set_running_or_notify_cancel():

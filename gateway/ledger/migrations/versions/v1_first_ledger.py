@@ -70,6 +70,7 @@ def upgrade() -> None:
         sa.Column("generation_tokens", sa.BigInteger),
         sa.Column("finished", sa.BigInteger),
         sa.Column("last_leg", sa.BigInteger, nullable=False),
+        sa.Column("open_legs", sa.Integer, nullable=False),
         sa.Column("open_prompt", sa.BigInteger, nullable=False),
         sa.Column("open_completion", sa.BigInteger, nullable=False),
     )
