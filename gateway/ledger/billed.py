@@ -66,12 +66,12 @@ def in_progress(connection: Connection) -> dict[str, Progress]:
     return found
 
 
-def _line(found: dict[tuple[str, ...], Line], row: Row[Any], by: Sequence[By]) -> Line:
+def _line(found: dict[tuple[str, ...], Line], row: Row[*tuple[Any, ...]], by: Sequence[By]) -> Line:
     of = tuple(str(getattr(row, f"by_{name}")) for name in by)
     return found.setdefault(of, Line(of))
 
 
-def _add(line: Line, row: Row[Any]) -> None:
+def _add(line: Line, row: Row[*tuple[Any, ...]]) -> None:
     if row.state in FREE:
         line.add(free=row.number)
         return

@@ -5,7 +5,6 @@ are locked, in the order of their ids; SQLite has one writer at a time anyway.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -15,51 +14,20 @@ from sqlalchemy import (
     bindparam,
     delete,
     insert,
-    or_,
     select,
     tuple_,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
-from gateway.bill import Admission, Opened
+from gateway.bill import Opened
 from gateway.ledger.entries import LEFT_BEHIND
 from gateway.ledger.progress import Progress, serial_of, unpacked
 from gateway.ledger.record import FREE, Booking, Leg, Record, State, booked, failed, word
+from gateway.ledger.rows import insert_into, leg_row, new_row, record_of
 from gateway.ledger.tables import gateways, legs, moment, requests, runs, seconds
 
 Item = TypeVar("Item")
 AT_ONCE = 400
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A request that wants in; ``resume``: it goes on with one that was interrupted."""
-
-    opened: Opened
-    run: str
-    resume: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a request is told, and the record that is there already, if there is one."""
-
-    admission: Admission
-    record: Record | None = None
-
-
-def admit(connection: Connection, holder: str, asked: Sequence[Asked]) -> list[Answer]:
-    """Write new requests down, each once by its id and once by its key."""
-    if not asked:
-        return []
-    rows = sorted((_row(one, holder) for one in asked), key=_identity)
-    statement = _insert(connection)(requests).on_conflict_do_nothing().returning(requests.c.run)
-    new = set(connection.scalars(statement, rows))
-    return [
-        Answer(Admission.NEW) if one.run in new else _known(connection, holder, one)
-        for one in asked
-    ]
 
 
 def book(connection: Connection, bookings: Sequence[Booking]) -> None:
@@ -87,7 +55,7 @@ def book(connection: Connection, bookings: Sequence[Booking]) -> None:
         if one.completion_tokens > counted or one.state != State.OPEN:
             totals[one.run] = max(counted, one.completion_tokens)
         for leg in one.legs:
-            rows[one.run, leg.number] = _leg_row(number, one.run, leg)
+            rows[one.run, leg.number] = leg_row(number, one.run, leg)
     _write_records(connection, [pair for key, pair in after.items() if pair != found[key]])
     numbers = {one.run: found[_key(one.opened)][0] for one in bookings if _key(one.opened) in found}
     _write_runs(
@@ -136,50 +104,6 @@ def leave(connection: Connection, holder: str) -> None:
     connection.execute(delete(gateways).where(gateways.c.holder == holder))
 
 
-def _known(connection: Connection, holder: str, asked: Asked) -> Answer:
-    opened = asked.opened
-    same = requests.c.request_id == word(opened.request_id)
-    if not asked.resume:
-        same = or_(same, requests.c.idempotency_key == word(opened.key))
-    query = select(requests).where(requests.c.caller == word(opened.caller), same)
-    row = connection.execute(query.order_by(requests.c.id).limit(1).with_for_update()).first()
-    if row is None:
-        # Its key stands at a request of another id.
-        return Answer(Admission.BUSY)
-    record = _record(row)
-    if record.holder is not None:
-        return Answer(Admission.BUSY, record)
-    goes_on = asked.resume and record.state == State.PARTIAL
-    if record.state not in FREE and not goes_on:
-        return Answer(Admission.AGAIN, record)
-    values = {"run": asked.run, "holder": holder} if goes_on else _row(asked, holder)
-    connection.execute(update(requests).where(requests.c.id == row.id).values(**values))
-    return Answer(Admission.NEW, record)
-
-
-def _row(asked: Asked, holder: str) -> dict[str, Any]:
-    opened = asked.opened
-    return {
-        "caller": word(opened.caller),
-        "request_id": word(opened.request_id),
-        "idempotency_key": word(opened.key),
-        "model": word(opened.model),
-        "route": word(opened.route),
-        "state": State.OPEN.value,
-        "prompt_tokens": None,
-        "completion_tokens": 0,
-        "finish_reason": "",
-        "started_at": moment(opened.at),
-        "ended_at": None,
-        "run": asked.run,
-        "holder": holder,
-    }
-
-
-def _identity(row: Mapping[str, Any]) -> tuple[str, str]:
-    return row["caller"], row["request_id"]
-
-
 def _key(opened: Opened) -> tuple[str, str]:
     return word(opened.caller), word(opened.request_id)
 
@@ -189,8 +113,8 @@ def _counts(booking: Booking) -> bool:
 
 
 def _insert_lost(connection: Connection, booking: Booking) -> None:
-    row = _row(Asked(booking.opened, booking.run), "") | {"holder": None}
-    statement = _insert(connection)(requests).on_conflict_do_nothing()
+    row = new_row(booking.opened, booking.run, None)
+    statement = insert_into(connection)(requests).on_conflict_do_nothing()
     done = connection.execute(statement.values(**row))
     if done.rowcount == 0:
         connection.execute(statement.values(**row | {"idempotency_key": None}))
@@ -203,20 +127,8 @@ def _found(
     for some in _chunks(sorted(keys)):
         query = select(requests).where(tuple_(requests.c.caller, requests.c.request_id).in_(some))
         for row in connection.execute(query.order_by(requests.c.id).with_for_update()):
-            found[row.caller, row.request_id] = row.id, _record(row)
+            found[row.caller, row.request_id] = row.id, record_of(row)
     return found
-
-
-def _record(row: Row[Any]) -> Record:
-    return Record(
-        State(row.state),
-        row.prompt_tokens,
-        row.completion_tokens,
-        row.finish_reason,
-        row.run,
-        row.holder,
-        None if row.ended_at is None else seconds(row.ended_at),
-    )
 
 
 def _before(connection: Connection, names: Iterable[str]) -> dict[str, int]:
@@ -260,7 +172,7 @@ def _write_records(connection: Connection, records: Sequence[tuple[int, Record]]
 def _write_runs(connection: Connection, totals: Mapping[str, tuple[int, int]]) -> None:
     if not totals:
         return
-    statement = _insert(connection)(runs)
+    statement = insert_into(connection)(runs)
     connection.execute(
         statement.on_conflict_do_update(
             index_elements=[runs.c.run],
@@ -274,23 +186,10 @@ def _write_runs(connection: Connection, totals: Mapping[str, tuple[int, int]]) -
     )
 
 
-def _leg_row(number: int, run: str, leg: Leg) -> dict[str, Any]:
-    return {
-        "request": number,
-        "run": run,
-        "number": leg.number,
-        "backend": word(leg.backend),
-        "prompt_tokens": leg.prompt_tokens,
-        "completion_tokens": leg.completion_tokens,
-        "how": word(leg.how),
-        "ended_at": moment(leg.at),
-    }
-
-
 def _write_legs(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         return
-    statement = _insert(connection)(legs)
+    statement = insert_into(connection)(legs)
     new = statement.excluded
     connection.execute(
         statement.on_conflict_do_update(
@@ -331,10 +230,6 @@ def _last_seen(row: Row[Any], progress: Mapping[int, Progress], at: float) -> Bo
         at,
         (leg,) if seen.leg else (),
     )
-
-
-def _insert(connection: Connection) -> Any:  # noqa: ANN401 -- the two have no common type
-    return postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
 
 
 def _chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:

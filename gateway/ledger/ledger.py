@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gateway.bill import Admission, Closed, LegEnd, Opened
 from gateway.ledger import book, left
-from gateway.ledger.book import Answer, Asked
+from gateway.ledger.admission import Answer, Asked
 from gateway.ledger.database import Database, StorageError
 from gateway.ledger.gone import Gone
 from gateway.ledger.journal import SEGMENT_BYTES, Journal, Slot

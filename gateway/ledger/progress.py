@@ -29,7 +29,7 @@ class Progress:
 
 
 def packed(backends: Sequence[str], numbers: Iterable[int]) -> bytes:
-    """Seven numbers a run, in the order of Progress; of the prompt 1 more, of a backend its place."""
+    """Seven numbers a run, in the order of Progress; the prompt 1 more, a backend by place."""
     names = json.dumps(backends).encode()
     return NAMES.pack(len(names)) + names + array("I", numbers).tobytes()
 

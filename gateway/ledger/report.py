@@ -56,8 +56,8 @@ def total(lines: Sequence[Line], by: Sequence[By]) -> Line:
 def as_table(lines: Sequence[Line], by: Sequence[By]) -> Table:
     """For people, with a last line for all."""
     table = Table(box=SIMPLE_HEAD, show_footer=False)
-    for name in by:
-        table.add_column(name.value, overflow="fold")
+    for one in by:
+        table.add_column(one.value, overflow="fold")
     for name in COUNTS:
         table.add_column(name.replace("_", " "), justify="right", no_wrap=True)
     for line in lines:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from gateway.ledger import book
-from gateway.ledger.book import Answer, Asked
+from gateway.ledger.admission import Answer, Asked, admit
 from gateway.ledger.database import Database
 from gateway.ledger.journal import Journal, Slot
 from gateway.ledger.progress import packed
@@ -175,7 +175,7 @@ class Writer:
         with self._database.write() as connection:
             if everything:
                 book.book(connection, self._bookings())
-            answers = book.admit(connection, holder, [asked for asked, _ in waiting])
+            answers = admit(connection, holder, [asked for asked, _ in waiting])
             if progress is not None:
                 book.beat(connection, holder, progress, self._wall())
         return answers

@@ -2,7 +2,7 @@
 
 python -m tests.gateway.ledger.player URL FOLDER SEED
 
-Each message is a line: ``recovering``, ``started``, ``admitted ID PROMPT KEY``, ``id ID COUNT`` once
+Each message is a line: ``recovering``, ``started``, ``admitted ID PROMPT``, ``id ID COUNT`` once
 COUNT more tokens were delivered, ``closed ID``. One write each, so a line is whole or not there.
 """
 

@@ -148,7 +148,3 @@ def test_no_delivered_token_is_unbilled_and_no_prompt_is_charged_twice(
     assert unequal(database) == []
     assert list(folder.glob("*.journal")) == []
     database.close()
-    print(
-        f"kills={heard.kills} requests={len(book)} delivered={sum(heard.delivered.values())} "
-        f"unbilled=0 double_prompts=0"
-    )
