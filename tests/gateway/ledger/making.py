@@ -1,5 +1,6 @@
 """Requests and their ends as tests want them, and what the database holds of them."""
 
+import fcntl
 import os
 from dataclasses import dataclass
 
@@ -65,5 +66,6 @@ def told_legs(database: Database) -> list[tuple[str, int, int, str]]:
 def killed(journal: Journal) -> None:
     """What SIGKILL leaves of a journal: files as they are, and nobody who has them locked."""
     for segment in journal._segments:
+        fcntl.flock(segment._file, fcntl.LOCK_UN)
         os.close(segment._file)
     journal._segments.clear()
