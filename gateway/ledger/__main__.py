@@ -6,7 +6,7 @@ Exit status: 0 all is well; 1 the loss is above --most; 2 the settings or the co
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,15 +17,19 @@ from fleet.mistake import shown
 from fleet.settings import Settings, SettingsError, load
 from gateway.ledger import billed, marks, reconcile, report
 from gateway.ledger.database import Database, StorageError
+from gateway.ledger.reconcile import Mark
 from gateway.ledger.report import By
 
 FINE, LOSS, BAD_USE, NO_DATABASE, NOTHING_TOLD = range(5)
 MOST = 0.1
 
+Take = Callable[[Database, Sequence[Backend]], Sequence[Mark]]
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Do what the command says; returns the exit status."""
+
+def main(argv: Sequence[str] | None = None, *, take: Take = marks.take) -> int:
+    """Do what the command says; returns the exit status. ``take`` marks backends."""
     arguments = _parser().parse_args(argv)
+    arguments.take = take
     try:
         settings = load(arguments.config_file)
         url = arguments.database or _database(settings)
@@ -58,8 +62,8 @@ def _report(arguments: argparse.Namespace, _settings: Settings, database: Databa
     return FINE
 
 
-def _mark(_arguments: argparse.Namespace, settings: Settings, database: Database) -> int:
-    taken = marks.take(database, _vllms(settings))
+def _mark(arguments: argparse.Namespace, settings: Settings, database: Database) -> int:
+    taken = arguments.take(database, _vllms(settings))
     for mark in taken:
         said = mark.why or f"{mark.generation_tokens} tokens generated since it was started"
         print(f"{mark.backend}: {said}")
@@ -68,7 +72,7 @@ def _mark(_arguments: argparse.Namespace, settings: Settings, database: Database
 
 def _reconcile(arguments: argparse.Namespace, settings: Settings, database: Database) -> int:
     all_compared = []
-    for mark in marks.take(database, _vllms(settings)):
+    for mark in arguments.take(database, _vllms(settings)):
         before = marks.earlier(database, mark, arguments.since)
         legs = marks.legs_between(database, before or mark, mark)
         all_compared.append(reconcile.compared(before, mark, legs))
