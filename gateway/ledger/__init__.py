@@ -1,0 +1,1 @@
+"""The bill: what was delivered to whom, right even after the program was killed."""

@@ -1,0 +1,178 @@
+"""I/O: the ledger of one gateway: its journal, the book behind it, and what others left behind.
+
+It is a ``gateway.bill.Bill``. Everything but ``drain`` and ``shut`` belongs to the loop's thread.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+from gateway.bill import Admission, Closed, LegEnd, Opened
+from gateway.ledger import book, left
+from gateway.ledger.admission import Answer, Asked
+from gateway.ledger.database import Database, StorageError
+from gateway.ledger.gone import Gone
+from gateway.ledger.journal import SEGMENT_BYTES, Journal, Slot
+from gateway.ledger.left import Left
+from gateway.ledger.writer import Writer
+
+LOOKS_PER_TAKEOVER = 5
+LOOK = 0.005
+
+log = logging.getLogger("gateway")
+
+
+class Ledger:
+    """Opened by ``start``, ended by ``drain`` and ``shut``.
+
+    Raises StorageError where the database does not do what it should, JournalError where the
+    journal has no room.
+    """
+
+    def __init__(
+        self,
+        database: str,
+        folder: Path,
+        *,
+        takeover_after: float,
+        keep_left: float,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
+        """``keep_left``: for how many seconds a stream of a killed gateway can be gone on with."""
+        self._database = Database(database)
+        self._folder = folder
+        self._keep_left = keep_left
+        self._look_every = takeover_after / LOOKS_PER_TAKEOVER
+        self._journal = Journal(folder, segment_bytes=segment_bytes)
+        self._writer = Writer(self._database, self._journal, self._look_every)
+        self._gone = Gone(self._database, folder, self._journal.holder, takeover_after)
+        self._slots: dict[str, Slot] = {}
+        self._stopping = threading.Event()
+        self._looks = threading.Thread(target=self._look, name="ledger-looks", daemon=True)
+
+    def start(self) -> int:
+        """Book what killed gateways left, then begin; returns how many requests that ended."""
+        ended = self._gone.recover()
+        self._writer.start()
+        self._looks.start()
+        return ended
+
+    async def admit(self, opened: Opened) -> Admission:
+        """Write a request down, durably, before anybody works on it."""
+        return (await self.enter(opened)).admission
+
+    async def enter(self, opened: Opened) -> Answer:
+        """The same, with the record that is there already."""
+        return await self._enter(opened, resume=False)
+
+    async def resume(self, opened: Opened) -> tuple[Answer, Left | None]:
+        """Go on with one that was interrupted, wherever that was.
+
+        If its gateway was killed on this host, what it left is here, and goes to who asks first.
+        """
+        await asyncio.to_thread(self._gone.recover)
+        answer = await self._enter(opened, resume=True)
+        if answer.admission != Admission.NEW:
+            return answer, None
+        remains = left.take(self._folder, opened.caller, opened.request_id)
+        is_latest = remains and answer.record and answer.record.run == remains.run
+        return answer, remains if is_latest else None
+
+    def prompt(self, request_id: str, tokens: int, read: int | None = None) -> None:
+        """The prompt's length, charged once; ``read``: what this leg has read, if that is more."""
+        self._journal.prompt(self._slots[request_id], tokens, read)
+
+    def add(self, request_id: str, ids: Sequence[int]) -> None:
+        """These output tokens are about to be sent to the client."""
+        self._journal.add(self._slots[request_id], ids)
+
+    def count(self, request_id: str, tokens: int) -> None:
+        """So many output tokens, whose ids are not known, are about to be sent."""
+        self._journal.count(self._slots[request_id], tokens)
+
+    def keep(self, request_id: str, snapshot: bytes) -> None:
+        """What another replica needs to go on with it; tokens added later belong to it."""
+        self._journal.snapshot(self._slots[request_id], snapshot)
+
+    def begins(self, request_id: str, backend: str, at: float) -> None:
+        """A leg begins; ``at`` is in Unix seconds."""
+        self._journal.leg(self._slots[request_id], backend, at)
+
+    def leg(self, request_id: str, leg: LegEnd) -> None:
+        """A leg has ended."""
+        self._journal.leg_end(self._slots[request_id], leg)
+
+    def close(self, request_id: str, closed: Closed) -> None:
+        """It has ended; the book has it within 50 ms."""
+        self._journal.close(self._slots.pop(request_id), closed)
+
+    @property
+    def lag_seconds(self) -> float:
+        """For how long at most the journal has had something that the book has not."""
+        return self._writer.lag_seconds
+
+    @property
+    def journal_bytes(self) -> int:
+        """The size of this process's journal."""
+        return self._journal.size
+
+    def drain(self, timeout: float) -> bool:
+        """Wait until the book has everything and the journal is empty; tells whether it is so."""
+        deadline = time.monotonic() + timeout
+        while not (self._writer.is_done and self._journal.is_empty):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(LOOK)
+        return True
+
+    def shut(self) -> None:
+        """End. What is in hand stays in the journal, for the next start to book."""
+        self._stopping.set()
+        self._writer.stop()
+        if self._looks.is_alive():
+            self._looks.join()
+        if self._writer.is_done and self._journal.is_empty:
+            try:
+                with self._database.write() as connection:
+                    book.leave(connection, self._journal.holder)
+            except StorageError as error:
+                log.warning("event=ledger_not_left why=%r", str(error))
+            self._journal.remove()
+        self._database.close()
+
+    async def _enter(self, opened: Opened, *, resume: bool) -> Answer:
+        if opened.request_id in self._slots:
+            return Answer(Admission.BUSY)
+        run = self._journal.run()
+        asked = Asked(opened, run[0], resume)
+        future = self._writer.ask(asked)
+        try:
+            answer = await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            future.add_done_callback(lambda done: self._give_up(asked, done))
+            raise
+        if answer.admission == Admission.NEW:
+            try:
+                self._slots[opened.request_id] = self._journal.open(opened, run)
+            except Exception:
+                self._writer.abandon(asked)
+                raise
+        return answer
+
+    def _give_up(self, asked: Asked, done: "Future[Answer]") -> None:
+        admitted = not done.cancelled() and done.exception() is None
+        if admitted and done.result().admission == Admission.NEW:
+            self._writer.abandon(asked)
+
+    def _look(self) -> None:
+        while not self._stopping.wait(self._look_every):
+            try:
+                self._gone.recover()
+                self._gone.take_over()
+                left.expire(self._folder, time.time() - self._keep_left)
+            except (StorageError, OSError) as error:
+                log.warning("event=others_not_looked_after why=%r", str(error))

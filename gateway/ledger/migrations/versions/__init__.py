@@ -1,0 +1,1 @@
+"""One module for each revision. One that was released is never changed."""

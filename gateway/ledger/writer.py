@@ -1,0 +1,220 @@
+"""I/O: the one thread that brings the book up to the journal, in groups.
+
+A group is a transaction with all that has come since the last one: ends of requests, ends of legs,
+new requests, and how far every run in hand is. It begins as soon as a request wants in, and at
+least every ``EVERY`` seconds while the journal has something that the book has not. When it is
+committed, those who wait for it are told, and what it closed is wiped from the journal.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+
+from gateway.ledger import book
+from gateway.ledger.admission import Answer, Asked, admit
+from gateway.ledger.database import Database
+from gateway.ledger.journal import Journal, Slot
+from gateway.ledger.progress import packed
+from gateway.ledger.record import Booking, Leg, State, failed
+from gateway.ledger.segment import JournalError
+
+# With the commit itself, nothing is behind for more than 50 ms.
+EVERY = 0.04
+RETRY = 0.2
+LONGEST_GROUP = 500
+
+log = logging.getLogger("gateway")
+
+Waiting = tuple[Asked, "Future[Answer]"]
+
+
+class Writer:
+    """Writes while it is started. ``ask`` may be called from any thread."""
+
+    def __init__(
+        self,
+        database: Database,
+        journal: Journal,
+        beat_every: float,
+        *,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._journal = journal
+        self._beat_every = beat_every
+        self._wall = wall
+        self._asked: deque[Waiting] = deque()
+        self._undone: deque[Booking] = deque()
+        self._ended_legs: deque[tuple[Slot, Leg]] = deque()
+        self._closed: list[Slot] = []
+        self._backends: dict[str, int] = {}
+        self._written = b""
+        self._beat_at = self._progress_at = float("-inf")
+        self._up_to = time.monotonic()
+        self._behind = False
+        self._stopping = threading.Event()
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def ask(self, asked: Asked) -> "Future[Answer]":
+        """Let a request in; the answer comes when it is written down. It may be StorageError."""
+        future: Future[Answer] = Future()
+        self._asked.append((asked, future))
+        self._wake.set()
+        return future
+
+    def stop(self) -> None:
+        """End after the group that is being written."""
+        self._stopping.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing waits for it."""
+        return not (self._has_more() or self._closed or self._ended_legs)
+
+    @property
+    def lag_seconds(self) -> float:
+        """For how long at most the journal has had something that the book has not."""
+        return time.monotonic() - self._up_to if self._behind or self._has_more() else 0.0
+
+    def write(self, *, everything: bool = True) -> bool:
+        """One group, if there is anything for one; without ``everything`` only new requests.
+
+        Returns whether all is well.
+        """
+        began = time.monotonic()
+        progress = self._written
+        if everything:
+            self._progress_at = began
+            # First those in hand: what ends meanwhile is in the progress, or in this group.
+            progress = self._progress()
+            self._gather()
+        waiting = self._next_waiting()
+        to_beat = everything and (progress != self._written or self._is_due(began))
+        if not (to_beat or waiting or self._closed or self._ended_legs or self._undone):
+            self._up_to, self._behind = began, False
+            return True
+        self._behind = self._behind or everything
+        undone = len(self._undone)
+        try:
+            answers = self._commit(progress if to_beat else None, waiting, everything=everything)
+        except Exception as error:  # noqa: BLE001 -- whatever it is, nobody is left waiting
+            log.warning("event=ledger_not_written why=%r", str(error))
+            self._refuse(waiting, error)
+            return False
+        for (_, future), answer in zip(waiting, answers, strict=True):
+            future.set_result(answer)
+        if everything:
+            self._up_to, self._behind = began, False
+            self._forget(undone)
+        if to_beat:
+            self._written, self._beat_at = progress, began
+        return True
+
+    def abandon(self, asked: Asked) -> None:
+        """End a request that was let in, but in which nobody is interested any more."""
+        self._undone.append(failed(asked.opened, asked.run, self._wall()))
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            everything = time.monotonic() - self._progress_at >= EVERY
+            well = self.write(everything=everything)
+            try:
+                self._journal.tend()
+            except JournalError as error:
+                log.warning("event=journal_not_grown why=%r", str(error))
+            if not well:
+                self._stopping.wait(RETRY)
+            elif not self._asked:
+                self._wake.wait(max(0.0, self._progress_at + EVERY - time.monotonic()))
+            self._wake.clear()
+
+    def _next_waiting(self) -> list[Waiting]:
+        waiting: list[Waiting] = []
+        while self._asked and len(waiting) < LONGEST_GROUP:
+            asked, future = self._asked.popleft()
+            if future.set_running_or_notify_cancel():
+                waiting.append((asked, future))
+        return waiting
+
+    def _forget(self, undone: int) -> None:
+        for slot in self._closed:
+            self._journal.release(slot)
+        self._closed.clear()
+        self._ended_legs.clear()
+        for _ in range(undone):
+            self._undone.popleft()
+
+    def _has_more(self) -> bool:
+        return bool(self._asked or self._undone or self._journal.closed_slots or self._journal.legs)
+
+    def _is_due(self, now: float) -> bool:
+        return now - self._beat_at >= self._beat_every
+
+    def _gather(self) -> None:
+        """What has ended; kept until it is committed, however often that is tried."""
+        while self._journal.legs and len(self._ended_legs) < LONGEST_GROUP:
+            self._ended_legs.append(self._journal.legs.popleft())
+        while self._journal.closed_slots and len(self._closed) < LONGEST_GROUP:
+            self._closed.append(self._journal.closed_slots.popleft())
+
+    def _commit(
+        self, progress: bytes | None, waiting: Sequence[Waiting], *, everything: bool
+    ) -> Sequence[Answer]:
+        holder = self._journal.holder
+        with self._database.write() as connection:
+            if everything:
+                book.book(connection, self._bookings())
+            answers = admit(connection, holder, [asked for asked, _ in waiting])
+            if progress is not None:
+                book.beat(connection, holder, progress, self._wall())
+        return answers
+
+    def _bookings(self) -> list[Booking]:
+        return [
+            *list(self._undone),
+            *(_of_leg(slot, leg) for slot, leg in self._ended_legs),
+            *(slot.booking() for slot in self._closed),
+        ]
+
+    def _refuse(self, waiting: Sequence[Waiting], error: Exception) -> None:
+        """Nobody is left waiting. One that was written after all is ended by the next group."""
+        for asked, future in waiting:
+            if not asked.resume:
+                self._undone.append(failed(asked.opened, asked.run, self._wall()))
+            future.set_exception(error)
+
+    def _progress(self) -> bytes:
+        numbers: list[int] = []
+        for slot in list(self._journal.open_slots.values()):
+            prompt, backend, tokens = slot.prompt_tokens, slot.leg_backend, slot.tokens
+            if prompt is None and not tokens and backend is None:
+                continue
+            place = 0 if backend is None else self._backends.setdefault(backend, self._next())
+            numbers += (
+                slot.serial,
+                0 if prompt is None else prompt + 1,
+                tokens,
+                0 if backend is None else slot.legs + 1,
+                place,
+                slot.leg_prompt,
+                max(0, tokens - slot.leg_base),
+            )
+        return packed(list(self._backends), numbers) if numbers else b""
+
+    def _next(self) -> int:
+        return len(self._backends)
+
+
+def _of_leg(slot: Slot, leg: Leg) -> Booking:
+    return Booking(slot.opened, slot.run, slot.prompt_tokens, 0, State.OPEN, "", leg.at, (leg,))

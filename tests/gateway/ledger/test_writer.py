@@ -1,0 +1,156 @@
+"""The thread that brings the book up to the journal, group by group."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.bill import Admission, End, LegEnd
+from gateway.ledger.admission import Asked
+from gateway.ledger.billed import in_progress
+from gateway.ledger.database import StorageError
+from gateway.ledger.journal import Journal, Slot
+from gateway.ledger.writer import Writer
+from tests.gateway.ledger.fakes import BrokenDatabase, Clock
+from tests.gateway.ledger.making import T0, Charged, charged, closed, opened, told_legs, unequal
+
+BEAT = 1000.0
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[BrokenDatabase]:
+    broken = BrokenDatabase(database_url)
+    yield broken
+    broken.close()
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "journal")
+
+
+@pytest.fixture
+def writer(database: BrokenDatabase, journal: Journal) -> Writer:
+    return Writer(database, journal, BEAT, wall=Clock())
+
+
+def let_in(writer: Writer, journal: Journal, name: str = "r1") -> Slot:
+    run = journal.run()
+    future = writer.ask(Asked(opened(name), run[0]))
+    assert writer.write()
+    assert future.result(0).admission == Admission.NEW
+    return journal.open(opened(name), run)
+
+
+def test_what_is_in_hand_is_in_the_database_after_a_group(
+    database: BrokenDatabase, journal: Journal, writer: Writer
+) -> None:
+    slot = let_in(writer, journal)
+    journal.leg(slot, "gpu-a", T0)
+    journal.prompt(slot, 7)
+    journal.add(slot, [1, 2])
+    assert writer.write()
+    with database.read() as connection:
+        (progress,) = in_progress(connection).values()
+    assert (progress.prompt_tokens, progress.tokens, progress.backend) == (7, 2, "gpu-a")
+    assert writer.lag_seconds == 0.0
+
+
+def test_what_ended_is_booked_and_then_wiped(
+    database: BrokenDatabase, journal: Journal, writer: Writer
+) -> None:
+    slot = let_in(writer, journal)
+    journal.prompt(slot, 7)
+    journal.add(slot, [1, 2])
+    journal.leg_end(slot, LegEnd("gpu-a", 7, 2, "reset", T0))
+    assert writer.write()
+    assert told_legs(database) == [("gpu-a", 7, 2, "reset")]
+    journal.add(slot, [3])
+    journal.leg_end(slot, LegEnd("gpu-b", 9, 1, "finished", T0))
+    journal.close(slot, closed(completion=3))
+    assert writer.lag_seconds > 0
+    assert not journal.is_empty
+    assert writer.write()
+    assert charged(database) == {"r1": Charged("complete", 7, 3, None)}
+    assert told_legs(database) == [("gpu-a", 7, 2, "reset"), ("gpu-b", 9, 1, "finished")]
+    assert journal.is_empty
+    assert writer.is_done
+    assert unequal(database) == []
+
+
+def test_nothing_is_lost_while_the_database_is_broken(
+    database: BrokenDatabase, journal: Journal, writer: Writer
+) -> None:
+    slot = let_in(writer, journal)
+    journal.add(slot, [1, 2])
+    journal.leg_end(slot, LegEnd("gpu-a", 7, 2, "finished", T0))
+    journal.close(slot, closed())
+    database.broken = True
+    future = writer.ask(Asked(opened("r2"), journal.run()[0]))
+    for _ in range(3):
+        assert not writer.write()
+    with pytest.raises(StorageError, match="it is broken"):
+        future.result(0)
+    assert not journal.is_empty
+    assert not writer.is_done
+    assert writer.lag_seconds > 0
+    assert charged(database)["r1"].completion == 0
+    database.broken = False
+    assert writer.write()
+    assert charged(database) == {"r1": Charged("complete", 7, 2, None)}
+    assert told_legs(database) == [("gpu-a", 7, 2, "finished")]
+    assert journal.is_empty
+
+
+def test_one_that_was_written_down_though_it_was_told_otherwise_is_ended(
+    database: BrokenDatabase, journal: Journal, writer: Writer
+) -> None:
+    run = journal.run()[0]
+    asked = Asked(opened(), run)
+    writer.ask(asked)
+    assert writer.write()
+    writer.abandon(asked)
+    assert writer.write()
+    assert charged(database) == {"r1": Charged("failed", None, 0, None)}
+
+
+def test_one_that_is_not_waited_for_any_more_is_not_let_in(
+    database: BrokenDatabase, journal: Journal, writer: Writer
+) -> None:
+    future = writer.ask(Asked(opened(), journal.run()[0]))
+    future.cancel()
+    assert writer.write()
+    assert charged(database) == {}
+
+
+def test_the_book_catches_up_by_itself(
+    database: BrokenDatabase, journal: Journal, writer: Writer
+) -> None:
+    writer.start()
+    slots = []
+    for number in range(20):
+        run = journal.run()
+        future = writer.ask(Asked(opened(f"r{number}"), run[0]))
+        assert future.result(30).admission == Admission.NEW
+        slots.append(journal.open(opened(f"r{number}"), run))
+    for slot in slots:
+        journal.add(slot, [1, 2, 3])
+        journal.close(slot, closed(End.PARTIAL))
+    last = writer.ask(Asked(opened("last"), journal.run()[0]))
+    assert last.result(30).admission == Admission.NEW
+    writer.stop()
+    writer.write()
+    records = charged(database)
+    assert {records[f"r{n}"] for n in range(20)} == {Charged("partial", 7, 3, None)}
+    assert journal.is_empty
+
+
+def test_the_longer_count_of_both_is_billed(
+    database: BrokenDatabase, journal: Journal, writer: Writer
+) -> None:
+    for number, told in enumerate((0, 5)):
+        slot = let_in(writer, journal, f"r{number}")
+        journal.add(slot, [1, 2])
+        journal.close(slot, closed(completion=told))
+    assert writer.write()
+    assert {name: one.completion for name, one in charged(database).items()} == {"r0": 2, "r1": 5}
