@@ -1,68 +1,60 @@
 """One logical stream of server-sent events over several connections, told apart by their ids.
 
 Each event of the gateway has ``id: <request>.<number>``. What comes twice is dropped, what is
-missing or not numbered is not passed on. Pure; gateway/client.py does what it says. Needs nothing
-but the standard library.
+missing or not numbered is not passed on. Pure; gateway/client.py does what it says.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from gateway.frames import Event, Events, EventTooLongError
+
 LAST_EVENT_ID = "last-event-id"
 RESUME_TOKEN = "x-resume-token"  # noqa: S105 -- a header's name
-# Statuses of a try to go on after which another one may do better.
-AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
-# Statuses that a token may be to blame for: it may have been spent by a try whose answer got lost.
-MAYBE_THE_TOKEN = frozenset({400, 403, 404, 410})
-_LINE_END = rb"(?:\r\n|\n|\r)"
-# Not after a lone CR at the very end: an LF may follow that belongs to it.
-_EVENT = re.compile(rb"(.*?)(?:\r\n|\n|\r(?!\n|\Z))(?:\r\n|\n|\r(?!\Z)|\r\Z)", re.DOTALL)
-_LINES = re.compile(_LINE_END)
+_ID = re.compile(rb"(?:^|[\r\n])id:[ ]?([^\r\n]*)\.([0-9]{1,15})(?=[\r\n]|$)")
 _DONE = b"[DONE]"
 
 
 class Mode(Enum):
-    """How far a stream is."""
+    """How far a stream is. FOREIGN: its server numbers nothing, it is passed on as it is."""
 
     RUNNING = auto()
+    FOREIGN = auto()
     COMPLETE = auto()
     SHUT_DOWN = auto()
     BROKEN = auto()
 
 
 @dataclass(frozen=True)
-class Fields:
-    """What of an event matters here."""
+class Said:
+    """What a server's last words on a stream were."""
 
-    request: str | None
-    number: int
-    data: bytes | None
+    resume_token: str | None
+    reason: str
+    is_error: bool
 
     @classmethod
-    def of(cls, event: bytes) -> "Fields":
-        """Read an event's lines."""
-        request, number, data = None, 0, []
-        for line in _LINES.split(event):
-            name, _, value = line.partition(b":")
-            value = value.removeprefix(b" ")
-            if name == b"data":
-                data.append(value)
-            elif name == b"id":
-                before, dot, digits = value.decode("utf-8", errors="replace").rpartition(".")
-                if dot and digits.isascii() and digits.isdecimal() and len(digits) < 16:  # noqa: PLR2004
-                    request, number = before, int(digits)
-        return cls(request, number, b"\n".join(data) if data else None)
+    def of(cls, data: bytes) -> "Said":
+        """Read an event's data."""
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            return cls(None, "", is_error=False)
+        token = value.get("resumeToken") if value.get("type") == "shutdown" else None
+        reason = str(value.get("reason") or "shutdown")
+        return cls(token if isinstance(token, str) else None, reason, bool(value.get("error")))
 
 
 class Splice:
     """Bytes of one connection after another in, whole events out.
 
     Invariant: the numbers of the events that are given out have no gap and come once, whatever the
-    connections bring; nothing is given out after the end. A server that numbers nothing is passed
-    on as it is, and never gone on with.
+    connections bring, and nothing is given out after the end.
     """
 
     def __init__(self) -> None:
@@ -72,96 +64,107 @@ class Splice:
         self.mode = Mode.RUNNING
         self.why = ""
         self.moved = False
-        self._legs = 0
-        self._rest = b""
-
-    @property
-    def last_event_id(self) -> str:
-        """The id of the last event that came."""
-        return f"{self.request}.{self.number}"
+        self._is_first = True
+        self._events = Events()
+        self._held = b""
 
     @property
     def can_go_on(self) -> bool:
         """Whether another connection may bring the rest."""
-        return self.request is not None and self.mode in (Mode.RUNNING, Mode.SHUT_DOWN)
+        return self.request is not None and self.mode is not Mode.COMPLETE
+
+    @property
+    def _is_foreign(self) -> bool:
+        return self.mode is Mode.FOREIGN
+
+    @property
+    def last_event_id(self) -> str | None:
+        """The id of the last event that came; None if none had one."""
+        return None if self.request is None else f"{self.request}.{self.number}"
 
     def headers(self) -> Mapping[str, str]:
         """The headers that ask for the rest."""
-        asked = {LAST_EVENT_ID: self.last_event_id}
-        if self.token is not None:
-            asked[RESUME_TOKEN] = self.token
-        return asked
+        asked = {LAST_EVENT_ID: self.last_event_id, RESUME_TOKEN: self.token}
+        return {name: value for name, value in asked.items() if value is not None}
 
     def begin(self) -> None:
         """Begin with the next connection; what the last one left unfinished is dropped."""
-        self._legs += 1
-        self._rest = b""
+        self._is_first = False
+        self._events = Events()
         self.moved = False
         self.mode = Mode.RUNNING
 
     def feed(self, data: bytes) -> bytes:
         """Take bytes, and return the whole events that are new."""
         if self.mode is not Mode.RUNNING:
+            return data if self.mode is Mode.FOREIGN else b""
+        undecided = self._is_first and self.request is None
+        if undecided:
+            self._held += data
+        try:
+            raws = self._events.feed(data)
+        except EventTooLongError as error:
+            self._break(str(error))
             return b""
-        text = self._rest + data
-        given, at = [], 0
-        while self.mode is Mode.RUNNING and (found := _EVENT.match(text, at)):
-            at = found.end()
-            if self._passes(found.group(1)):
-                given.append(found.group(0))
-        self._rest = text[at:]
-        return b"".join(given)
+        given = self._all_that_pass(raws)
+        if undecided and self.request is None:
+            return self.rest() if self._is_foreign else b""  # comments alone so far
+        self._held = b""
+        return given
 
     def rest(self) -> bytes:
-        """Return what has no end, of a server that numbers nothing."""
-        return self._rest if self.request is None else b""
+        """Return what was held until it was known whether the server numbers its events."""
+        held, self._held = self._held, b""
+        return held
 
-    def _passes(self, event: bytes) -> bool:
-        fields = Fields.of(event)
-        if fields.data is None and fields.request is None:
-            return True  # a comment
-        if fields.request is None:
-            if self._legs:
-                return self._break("the server that was asked to go on numbers nothing")
-            self._look(fields.data)
-            return self.mode is not Mode.SHUT_DOWN
+    def _all_that_pass(self, raws: Sequence[bytes]) -> bytes:
+        given = []
+        for raw in raws:
+            if self._passes(raw):
+                given.append(raw + b"\n\n")
+            if self.mode is not Mode.RUNNING:
+                break
+        return b"".join(given)
+
+    def _passes(self, raw: bytes) -> bool:
+        data = Event.from_bytes(raw).data
+        found = _ID.search(raw)
+        if found is None:
+            return data is None or self._has_no_number()
+        request, number = found.group(1).decode("utf-8", errors="replace"), int(found.group(2))
         if self.request is None:
-            self.request, self.number = fields.request, fields.number - 1
-        if fields.request != self.request:
-            return self._break(f"events of another request came: {fields.request!r}")
-        if fields.number <= self.number:
-            return False
-        if fields.number > self.number + 1:
-            return self._break(f"event {fields.number} came after event {self.number}")
-        self.number = fields.number
-        self.moved = True
+            self.request, self.number = request, number - 1
+        if request != self.request:
+            return self._break(f"an event of another request came: {request!r}")
+        if number > self.number + 1:
+            return self._break(f"event {number} came after event {self.number}")
+        return number > self.number and self._takes(number, data)
+
+    def _has_no_number(self) -> bool:
+        if self._is_first and self.request is None:
+            self.mode = Mode.FOREIGN
+            return True
+        return self._break("an event without a number came")
+
+    def _takes(self, number: int, data: bytes | None) -> bool:
+        self.number = number
         self.token = None
-        self._look(fields.data)
+        self._look(data or b"")
+        self.moved = self.moved or self.mode is not Mode.SHUT_DOWN
         return self.mode is not Mode.SHUT_DOWN
 
-    def _look(self, data: bytes | None) -> None:
-        """Look whether an event is the stream's end."""
-        if data is None:
-            return
+    def _look(self, data: bytes) -> None:
+        """Look whether an event is the end, of the stream or of this connection."""
         if data == _DONE:
             self.mode = Mode.COMPLETE
         elif b'"error"' in data or b'"shutdown"' in data:
-            said = _object(data)
-            token = said.get("resumeToken")
-            if said.get("type") == "shutdown" and isinstance(token, str):
-                self.mode, self.token = Mode.SHUT_DOWN, token
-                self.why = f"the gateway said: {said.get('reason')}"
-            elif "error" in said:
+            said = Said.of(data)
+            if said.resume_token is not None:
+                self.mode, self.token = Mode.SHUT_DOWN, said.resume_token
+                self.why = f"the gateway ended it: {said.reason}"
+            elif said.is_error:
                 self.mode = Mode.COMPLETE  # for the caller to see
 
     def _break(self, why: str) -> bool:
         self.mode, self.why = Mode.BROKEN, why
         return False
-
-
-def _object(data: bytes) -> Mapping[str, object]:
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
