@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 # Debian renames Alertmanager's program.
 PROGRAMS: Mapping[str, Sequence[str]] = {
@@ -28,6 +29,11 @@ BROWSER_PACKAGES = ("chromium", "chromium-driver")
 # Debian keeps it where only root's PATH leads.
 NGINX_PROGRAMS: Mapping[str, Sequence[str]] = {"nginx": ("nginx", "/usr/sbin/nginx")}
 NGINX_PACKAGES = ("nginx-light",)
+# Debian keeps each version's programs in a folder of their own, and links few of them.
+POSTGRESQL_PROGRAMS = ("initdb", "postgres")
+POSTGRESQL_FOLDERS = "/usr/lib/postgresql"
+# Without this file, the installation starts a database of its own.
+NO_CLUSTER = Path("/etc/postgresql-common/createcluster.d/no-main-cluster.conf")
 INSTALL_SECONDS = 600
 
 
@@ -69,6 +75,37 @@ def browser() -> Browser:
 def nginx() -> str:
     """The path of nginx, likewise. Raises PartMissingError where that cannot be done."""
     return _found(NGINX_PROGRAMS, NGINX_PACKAGES)["nginx"]
+
+
+def postgresql() -> Path:
+    """The folder of PostgreSQL's programs, likewise. Raises PartMissingError.
+
+    Nothing is started by the installation.
+    """
+    if _postgresql() is None:
+        _install(("postgresql-common",))
+        _write(NO_CLUSTER, "create_main_cluster = false")
+        _install(("postgresql",))
+    found = _postgresql()
+    if found is None:
+        raise PartMissingError(f"not on PATH: {', '.join(POSTGRESQL_PROGRAMS)}")
+    return found
+
+
+def _postgresql() -> Path | None:
+    versions = sorted(Path(POSTGRESQL_FOLDERS).glob("[0-9]*/bin"), reverse=True)
+    on_path = (Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder)
+    for folder in (*versions, *on_path):
+        if all((folder / program).is_file() for program in POSTGRESQL_PROGRAMS):
+            return folder
+    return None
+
+
+def _write(file: Path, text: str) -> None:
+    script = 'mkdir -p "$(dirname "$1")" && printf "%s\\n" "$2" > "$1"'
+    sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    if _run([*sudo, "sh", "-c", script, "sh", str(file), text]) != 0:
+        raise PartMissingError(f"{file} cannot be written")
 
 
 def _found(programs: Mapping[str, Sequence[str]], packages: Sequence[str]) -> dict[str, str]:
