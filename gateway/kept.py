@@ -6,7 +6,7 @@ was taken up is no longer there to read.
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -70,10 +70,11 @@ class Left:
 
 @dataclass(frozen=True)
 class Taken:
-    """An interrupted stream that is now this gateway's to go on with."""
+    """An interrupted stream that is now this gateway's to go on with; ``id`` is its token's."""
 
     request_id: str
     snapshot: bytes
+    id: str = field(compare=False)
 
 
 class Kept:
@@ -137,6 +138,16 @@ class Kept:
             ).first()
             return self._take(connection, found, now)
 
+    def give_back(self, taken: Taken, caller: str) -> None:
+        """Undo taking something up that could not be gone on with: its token is good again."""
+        sealed = self._seal.seal(taken.snapshot, taken.id, caller)
+        with self._database.write() as connection:
+            connection.execute(
+                update(resumptions)
+                .where(resumptions.c.id == taken.id)
+                .values(used_at=None, sealed=sealed)
+            )
+
     def forget(self, now: float) -> int:
         """Delete what has expired, and return how many."""
         with self._database.write() as connection:
@@ -166,7 +177,7 @@ class Kept:
         )
         if done.rowcount != 1:
             return NotGood(Why.SPENT)
-        return Taken(row["request_id"], snapshot)
+        return Taken(row["request_id"], snapshot, row["id"])
 
 
 def _moment(at: float) -> datetime:

@@ -34,6 +34,10 @@ class Shelf:
         """Take up a request of the caller that was cut off without a token."""
         return await asyncio.to_thread(self._kept.take_request, request_id, caller, self._wall())
 
+    async def give_back(self, taken: Taken, caller: str) -> None:
+        """Undo taking something up that could not be gone on with: its token is good again."""
+        await asyncio.to_thread(self._kept.give_back, taken, caller)
+
     async def forget(self) -> int:
         """Delete what has expired, and return how many."""
         return await asyncio.to_thread(self._kept.forget, self._wall())

@@ -257,10 +257,11 @@ def test_an_openai_client_that_gives_up_tells_why() -> None:
         PlayingGateway(WHOLE, Sent(size=400, end="cut"), Sent(status=410)) as gateway,
         httpx.Client(transport=ResumingTransport(sleep=Sleeps())) as http,
         openai.OpenAI(base_url=f"{gateway.origin}/v1", api_key="k", http_client=http) as client,
-        pytest.raises(openai.APIConnectionError) as caught,
+        pytest.raises((openai.APIConnectionError, InterruptedStreamError)) as caught,
     ):
         list(client.chat.completions.create(**ASKED, stream=True))
-    assert isinstance(caught.value.__cause__, InterruptedStreamError)
+    # openai 3 wraps it, openai 2 does not.
+    assert isinstance(caught.value.__cause__ or caught.value, InterruptedStreamError)
 
 
 def test_events_come_as_values() -> None:

@@ -32,6 +32,10 @@ def replicas(shared_url: str) -> Iterator[list[Kept]]:
         database.close()
 
 
+def taken(request_id: str, snapshot: bytes) -> Taken:
+    return Taken(request_id, snapshot, "any")
+
+
 def left(
     request_id: str = "req-1", snapshot: bytes = SNAPSHOT, caller: str = "alice", now: float = NOW
 ) -> Left:
@@ -41,16 +45,28 @@ def left(
 def test_what_is_kept_is_taken_up_once_by_its_token(kept: Kept) -> None:
     one, two = left("req-1", b"one"), left("req-2", b"two")
     kept.keep([one, two], NOW)
-    assert kept.take(two.token.text, "alice", NOW) == Taken("req-2", b"two")
+    assert kept.take(two.token.text, "alice", NOW) == taken("req-2", b"two")
     assert kept.take(two.token.text, "alice", NOW) == NotGood(Why.SPENT)
-    assert kept.take(one.token.text, "alice", NOW) == Taken("req-1", b"one")
+    assert kept.take(one.token.text, "alice", NOW) == taken("req-1", b"one")
 
 
 def test_what_is_kept_is_taken_up_by_its_request_too_and_still_once(kept: Kept) -> None:
     one = left()
     kept.keep([one], NOW)
-    assert kept.take_request("req-1", "alice", NOW) == Taken("req-1", SNAPSHOT)
+    assert kept.take_request("req-1", "alice", NOW) == taken("req-1", SNAPSHOT)
     assert kept.take_request("req-1", "alice", NOW) == NotGood(Why.SPENT)
+    assert kept.take(one.token.text, "alice", NOW) == NotGood(Why.SPENT)
+
+
+def test_what_is_given_back_may_be_taken_up_again(kept: Kept) -> None:
+    one = left()
+    kept.keep([one], NOW)
+    for _ in range(2):
+        came = kept.take(one.token.text, "alice", NOW)
+        assert came == taken("req-1", SNAPSHOT)
+        assert isinstance(came, Taken)
+        kept.give_back(came, "alice")
+    assert kept.take_request("req-1", "alice", NOW) == taken("req-1", SNAPSHOT)
     assert kept.take(one.token.text, "alice", NOW) == NotGood(Why.SPENT)
 
 
@@ -59,13 +75,13 @@ def test_another_caller_takes_nothing_and_spends_nothing(kept: Kept) -> None:
     kept.keep([one], NOW)
     assert kept.take(one.token.text, "bob", NOW) == NotGood(Why.ANOTHER_CALLER)
     assert kept.take_request("req-1", "bob", NOW) == NotGood(Why.NOT_KEPT)
-    assert kept.take(one.token.text, "alice", NOW) == Taken("req-1", SNAPSHOT)
+    assert kept.take(one.token.text, "alice", NOW) == taken("req-1", SNAPSHOT)
 
 
 def test_two_callers_may_have_requests_of_the_same_name(kept: Kept) -> None:
     kept.keep([left(snapshot=b"a"), left(snapshot=b"b", caller="bob")], NOW)
-    assert kept.take_request("req-1", "alice", NOW) == Taken("req-1", b"a")
-    assert kept.take_request("req-1", "bob", NOW) == Taken("req-1", b"b")
+    assert kept.take_request("req-1", "alice", NOW) == taken("req-1", b"a")
+    assert kept.take_request("req-1", "bob", NOW) == taken("req-1", b"b")
 
 
 def test_what_is_kept_later_counts_and_what_was_kept_before_does_not(kept: Kept) -> None:
@@ -73,14 +89,14 @@ def test_what_is_kept_later_counts_and_what_was_kept_before_does_not(kept: Kept)
     kept.keep([first], NOW)
     kept.keep([second], NOW + 1)
     assert kept.take(first.token.text, "alice", NOW + 2) == NotGood(Why.SPENT)
-    assert kept.take_request("req-1", "alice", NOW + 2) == Taken("req-1", b"second")
+    assert kept.take_request("req-1", "alice", NOW + 2) == taken("req-1", b"second")
 
 
 def test_a_request_that_is_interrupted_again_is_kept_again(kept: Kept) -> None:
     for number in range(3):
         snapshot = b"%d" % number
         kept.keep([left(snapshot=snapshot, now=NOW + number)], NOW + number)
-        assert kept.take_request("req-1", "alice", NOW + number) == Taken("req-1", snapshot)
+        assert kept.take_request("req-1", "alice", NOW + number) == taken("req-1", snapshot)
 
 
 def test_what_has_expired_is_not_taken_up_and_is_forgotten(
@@ -96,7 +112,7 @@ def test_what_has_expired_is_not_taken_up_and_is_forgotten(
     assert kept.take_request("req-1", "alice", then) == NotGood(Why.NOT_KEPT)
     with shared.read() as connection:
         assert connection.scalar(select(func.count()).select_from(resumptions)) == 1
-    assert kept.take(young.token.text, "alice", then) == Taken("req-2", SNAPSHOT)
+    assert kept.take(young.token.text, "alice", then) == taken("req-2", SNAPSHOT)
 
 
 def test_a_token_behind_which_nothing_was_kept_is_not_good(kept: Kept) -> None:
@@ -125,7 +141,7 @@ def test_a_replica_without_the_key_spends_nothing(kept: Kept, shared: TestedData
     stranger = Kept(shared, Seal((NEW_KEY,), GOOD_FOR))
     assert stranger.take_request("req-1", "alice", NOW) == NotGood(Why.UNKNOWN_KEY)
     rotated = Kept(shared, Seal((NEW_KEY, KEY), GOOD_FOR))
-    assert rotated.take(one.token.text, "alice", NOW) == Taken("req-1", SNAPSHOT)
+    assert rotated.take(one.token.text, "alice", NOW) == taken("req-1", SNAPSHOT)
 
 
 @pytest.mark.parametrize("by_token", [True, False], ids=["by token", "by request"])
@@ -145,7 +161,7 @@ def test_of_replicas_that_take_it_at_the_same_time_one_gets_it(
 
         with ThreadPoolExecutor(len(replicas)) as pool:
             came = list(pool.map(take, replicas))
-        assert came.count(Taken(one.request_id, SNAPSHOT)) == 1
+        assert came.count(taken(one.request_id, SNAPSHOT)) == 1
         assert came.count(NotGood(Why.SPENT)) == len(replicas) - 1
 
 
@@ -171,8 +187,11 @@ def test_streams_that_end_together_are_few_transactions(shared_url: str) -> None
         return [await shelf.take(one.token.text, "alice") for one in streams[::50]]
 
     came = asyncio.run(run())
-    assert came == [Taken(f"req-{number}", SNAPSHOT) for number in range(0, 200, 50)]
-    assert asyncio.run(shelf.take_request("req-late", "alice")) == Taken("req-late", SNAPSHOT)
+    assert came == [taken(f"req-{number}", SNAPSHOT) for number in range(0, 200, 50)]
+    late = asyncio.run(shelf.take_request("req-late", "alice"))
+    assert isinstance(late, Taken)
+    asyncio.run(shelf.give_back(late, "alice"))
+    assert asyncio.run(shelf.take_request("req-late", "alice")) == taken("req-late", SNAPSHOT)
     assert asyncio.run(shelf.forget()) == 0
     database.close()
 

@@ -76,6 +76,15 @@ def test_a_token_with_any_character_changed_is_not_good(place: int, by: int) -> 
     assert isinstance(seal().open(text[:at] + changed + text[at + 1 :], "alice", NOW), NotGood)
 
 
+def test_a_token_has_one_way_to_be_written() -> None:
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    text = seal().token("alice", NOW).text
+    written = [
+        last for last in letters if isinstance(seal().open(text[:-1] + last, "alice", NOW), Opened)
+    ]
+    assert written == [text[-1]]
+
+
 def test_a_ticket_is_for_one_request_of_one_caller_until_it_expires() -> None:
     text = seal().ticket("key-1", "req-1", NOW)
     assert set(text) <= URL_SAFE
