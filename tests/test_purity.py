@@ -43,6 +43,7 @@ PURE = (
     "gateway/seal.py",
     "gateway/splice.py",
     "gateway/tries.py",
+    "gateway/wish.py",
     "remediator/notification.py",
     "remediator/incident.py",
     "remediator/case.py",
