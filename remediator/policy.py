@@ -42,6 +42,8 @@ NOT_ACTIVE = {
 # Alertmanager's API gives milliseconds, its notifications all digits of the same time.
 SAME_START = timedelta(seconds=1)
 PROOF_GOOD_FOR = timedelta(seconds=30)
+# A restart that a person asked for, and that nobody could begin.
+WANTED_FOR = timedelta(minutes=5)
 
 Question = Callable[[Case, datetime], Decision | str]
 """What stands against a restart, or one sentence why nothing does."""
@@ -223,6 +225,14 @@ def gave_up(case: Case, now: datetime) -> Decision | str:
     return f"{case.unhelpful} of its last restarts did not help, {most} would be too many"
 
 
+def still_wanted(case: Case, now: datetime) -> Decision | str:
+    """Is the person who asked for it still there? Nobody is restarted hours later."""
+    asked = case.incident.opened_at
+    if now - asked <= WANTED_FOR or any(a.incident_id == case.incident.id for a in case.attempts):
+        return f"it was asked for at {clock(asked)}"
+    return Ignore(Reason.STALE, f"it was asked for at {clock(asked)}, and could not be done then")
+
+
 def in_act_mode(case: Case, now: datetime) -> Decision | str:
     """Is anything restarted at all?"""
     del now
@@ -254,6 +264,7 @@ QUESTIONS: dict[Origin, tuple[Question, ...]] = {
     ),
     Origin.PERSON: (
         known_backend,
+        still_wanted,
         in_act_mode,
         already_handled,
         held,

@@ -347,6 +347,14 @@ BEFORE_THE_PROOF = {
         VERIFY,
     ),
     "a person plans one": (case(incident=PLANNED), (Action.RESTART, Reason.PLANNED)),
+    "a person planned one a while ago, when nobody could begin it": (
+        case(incident=replace(PLANNED, opened_at=at(-201))),
+        (Action.IGNORE, Reason.STALE),
+    ),
+    "a person planned one just now": (
+        case(incident=replace(PLANNED, opened_at=at(-200))),
+        (Action.RESTART, Reason.PLANNED),
+    ),
     "a person plans one in shadow": (
         case(incident=PLANNED, settings=limits(mode=Mode.SHADOW)),
         (Action.IGNORE, Reason.SHADOW_MODE),

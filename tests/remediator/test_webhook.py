@@ -153,7 +153,7 @@ def test_nobody_else_is_let_in_and_told_how_to_ask(guarded: Site, header: str) -
     ]
     assert "secret" not in answer.text
     assert BASIC["password"] not in answer.text
-    assert guarded.attempts.due(at(60)) == ()
+    assert guarded.store.incidents.due(at(60)) == ()
 
 
 def test_where_only_a_user_is_let_in_the_token_is_worth_nothing(guarded: Site) -> None:

@@ -367,8 +367,9 @@ def test_killed_before_the_gateways_may_use_it_again_they_are_told_after_all(
         stage.gateways.killed_at_the_end = True
         stage.witness.afterwards = BACK
         stage.tell()
-        stage.pass_(20)
+        stage.pass_(60)
         assert stage.gateways.drained == ["gpu-a"]
+        assert stage.gateways.undrained == []
         stage.kill_and_start()
         stage.pass_(60)
         assert stage.states == [RECOVERED]
