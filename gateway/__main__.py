@@ -9,7 +9,7 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "gateway.doctor.__main__",
     "drain": "gateway.command",
     "inflight": "gateway.command",
-    "keys": "gateway.keys_command",
+    "keys": "gateway.new_key",
     "ledger": "gateway.ledger.__main__",
     "undrain": "gateway.command",
 }

@@ -65,18 +65,30 @@ class Admission(StrEnum):
 
 
 class Bill(Protocol):
-    """The ledger, as a request knows it. ``add`` is called before bytes go out, and never waits."""
+    """The ledger, as a request knows it. All but ``admit`` never wait; times in Unix seconds."""
 
     async def admit(self, opened: Opened) -> Admission:
         """Write a request down, durably, before anybody works on it."""
+        ...
+
+    async def reopen(self, opened: Opened) -> Admission:
+        """Go on with one that was interrupted: its totals go on from where they were."""
+        ...
+
+    def prompt(self, request_id: str, tokens: int, read: int | None = None) -> None:
+        """The prompt's length, charged once; ``read``: what this leg has read, if that is more."""
         ...
 
     def add(self, request_id: str, ids: Sequence[int]) -> None:
         """These output tokens are about to be sent to the client."""
         ...
 
-    def keep(self, request_id: str, snapshot: bytes) -> None:
-        """What another replica needs to go on with it."""
+    def count(self, request_id: str, tokens: int) -> None:
+        """So many output tokens, whose ids are not known, are about to be sent."""
+        ...
+
+    def begins(self, request_id: str, backend: str, at: float) -> None:
+        """A leg begins."""
         ...
 
     def leg(self, request_id: str, leg: LegEnd) -> None:

@@ -10,19 +10,23 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from gateway.admin import Admin
-from gateway.ask import AskError, Route, ask
+from gateway.ask import Ask, AskError, Route, ask
 from gateway.errors import Refusal
 from gateway.heads import Head
 from gateway.keys import Keys
 from gateway.office import Office
 from gateway.passage import Errand, Passage
-from gateway.relay import Generation
+from gateway.relay import Generation, Wanted
+from gateway.stream import Stream
+from gateway.taking_up import TakingUp
 from gateway.wire import Headers, Reply, Request
+from gateway.wish import wish
 
 TEXT: Headers = (("content-type", "text/plain; charset=utf-8"),)
 JSON: Headers = (("content-type", "application/json"),)
 GENERATED = frozenset({Route.CHAT, Route.COMPLETIONS})
 BILLED = frozenset(Route)
+ROUTES = frozenset(Route)
 LONGEST_ID = 128
 RETRY_SECONDS = 2
 
@@ -37,6 +41,7 @@ class Desk:
         self._keys = keys
         self._admin = admin
         self._registry = registry
+        self._taking_up = TakingUp(office)
         self._tasks: set[asyncio.Task[None]] = set()
         self._pages: dict[str, Callable[[Request, Reply], None]] = {
             "/-/healthy": self._healthy,
@@ -70,35 +75,47 @@ class Desk:
             why = f"{most} requests of this caller are in flight already"
             self._refuse(reply, Refusal(429, why, retry_after=RETRY_SECONDS))
             return
-        request_id = self._id(request)
-        target = request.path + (f"?{request.query}" if request.query else "")
-        head = Head(request.method, target, request.headers, request_id)
-        key = request.headers.get("idempotency-key") or request_id
         try:
-            job = self._job(request, head, caller.id, reply)
+            self._start(self._work(request, caller.id, reply))
         except AskError as error:
             self._refuse(reply, Refusal(400, error.why, error.param))
-            return
-        self._start(job(key))
 
-    def _job(
-        self, request: Request, head: Head, caller: str, reply: Reply
-    ) -> Callable[[str], Coroutine[Any, Any, None]]:
-        route = Route(request.path) if request.path in set(Route) else None
+    def _work(self, request: Request, caller: str, reply: Reply) -> Coroutine[Any, Any, None]:
+        route = Route(request.path) if request.path in ROUTES else None
         if route in GENERATED and request.method == "POST":
+            wanted = wish(request.headers, request.body)
+            if wanted is not None:
+                return self._taking_up.run(wanted, request, caller, reply)
             forbid = request.headers.get("x-resume", "").strip().lower() == "never"
             asked = ask(route, request.body, forbid_resume=forbid)
-            return Generation(self._office, asked, head, caller, reply).run
+            if asked.widened:
+                return self._generation(asked, request, caller, reply).run()
         model, stream = _model_and_stream(request.body)
         errand = Errand(
-            head=head,
+            head=self._head(request, self._id(request)),
             body=request.body,
             caller=caller,
             model=model,
             billed=route in BILLED and request.method == "POST",
             stream=stream,
         )
-        return Passage(self._office, errand, reply).run
+        return Passage(self._office, errand, reply).run(self._key(request, errand.head.request_id))
+
+    def _generation(self, asked: Ask, request: Request, caller: str, reply: Reply) -> Generation:
+        request_id = self._id(request)
+        stream = Stream(asked, request_id, int(self._office.wall()))
+        key = self._key(request, request_id)
+        wanted = Wanted(stream, self._head(request, request_id), caller, key)
+        return Generation(self._office, wanted, reply)
+
+    @staticmethod
+    def _head(request: Request, request_id: str) -> Head:
+        target = request.path + (f"?{request.query}" if request.query else "")
+        return Head(request.method, target, request.headers, request_id)
+
+    @staticmethod
+    def _key(request: Request, request_id: str) -> str:
+        return request.headers.get("idempotency-key") or request_id
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -17,12 +17,16 @@ TYPES = {
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a request is not answered; ``retry_after`` is in seconds."""
+    """Why a request is not answered; ``retry_after`` is in seconds.
+
+    ``code`` is the status where nothing else is said.
+    """
 
     status: int
     message: str
     param: str | None = None
     retry_after: int | None = None
+    code: str | None = None
 
     @property
     def body(self) -> bytes:
@@ -36,7 +40,7 @@ class Refusal:
             "message": self.message,
             "type": TYPES.get(HTTPStatus(self.status), "server_error"),
             "param": self.param,
-            "code": self.status,
+            "code": self.code or self.status,
         }
 
     @property

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -10,7 +11,9 @@ from fleet.backend import Backend
 from fleet.gateway import GatewaySettings
 from gateway.bill import Bill
 from gateway.counts import Counts
+from gateway.cut import Learned
 from gateway.seal import Seal
+from gateway.shelf import Shelf
 from gateway.standing import Standing
 from gateway.upstream import Upstreams
 
@@ -47,7 +50,8 @@ class InFlight(Protocol):
 class Office:
     """The state of one gateway process; everything belongs to its loop.
 
-    ``closing``: new requests are refused. ``ready``: load balancers may send some.
+    ``ready``: load balancers may send requests. ``closing``: new ones are refused. ``learned``: by
+    backend and model.
     """
 
     settings: GatewaySettings
@@ -55,8 +59,12 @@ class Office:
     upstreams: Upstreams
     bill: Bill
     seal: Seal
-    counts: Counts
+    shelf: Shelf
+    counts: Counts = field(default_factory=Counts)
     in_flight: dict[str, InFlight] = field(default_factory=dict)
+    learned: defaultdict[tuple[str, str], Learned] = field(
+        default_factory=lambda: defaultdict(Learned)
+    )
     ready: bool = True
     closing: bool = False
 

@@ -6,150 +6,153 @@ with a token to go on by. What is sent is billed before it is sent.
 """
 
 import asyncio
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
 
-from gateway.ask import Ask, Never, Resume, first_body
-from gateway.bill import Admission, Closed, End, LegEnd, Opened
+from gateway.ask import Ask, Never, first_body
+from gateway.bill import Admission, LegEnd, Opened
 from gateway.choose import NoBackend, choose
 from gateway.errors import Refusal
 from gateway.heads import ELSEWHERE, Head
 from gateway.office import Office, key_of
+from gateway.outcome import How, Outcome
+from gateway.parting import OK, Parting
+from gateway.resumable import Resume
 from gateway.standing import Standing
 from gateway.stream import State, Step, Stream
 from gateway.upstream import Leg, UpstreamError
-from gateway.whole import whole
 from gateway.wire import Reply
 
 COMMENT = b": still here\n\n"
-EVENT_STREAM = (
-    ("content-type", "text/event-stream; charset=utf-8"),
-    ("cache-control", "no-cache"),
-    # nginx would gather a stream up otherwise.
-    ("x-accel-buffering", "no"),
-)
-OK = 200
 LARGEST_REFUSAL = 64 * 1024
-CUT_OFF = "the answer was cut off"
-
-
-class How(Enum):
-    """How a leg ended."""
-
-    COMPLETE = auto()
-    BROKEN = auto()
-    REFUSED = auto()
-    GONE = auto()
-    CUT = auto()
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How a leg ended, one sentence, and the server's own answer where it refused."""
+class Wanted:
+    """What is to be generated for whom.
 
-    how: How
-    why: str = ""
-    status: int = 0
-    body: bytes = b""
+    ``key`` names it for its caller, so that it is charged once; None where it is admitted already.
+    """
+
+    stream: Stream
+    head: Head
+    caller: str
+    key: str | None
 
 
 class Generation:
     """Answers one request; belongs to one loop. See gateway.office.InFlight for what others ask."""
 
-    def __init__(self, office: Office, ask: Ask, head: Head, caller: str, reply: Reply) -> None:
-        self.id = head.request_id
-        self.caller = caller
-        self.model = ask.model
+    def __init__(self, office: Office, wanted: Wanted, reply: Reply) -> None:
+        stream = wanted.stream
+        self.id = stream.request_id
+        self.caller = wanted.caller
+        self.model = stream.ask.model
         self.backend = ""
         self.legs = 0
         self.began = office.now()
         self._office = office
-        self._ask = ask
-        self._head = head
+        self._wanted = wanted
+        self._stream = stream
         self._reply = reply
-        self._stream = Stream(ask, self.id, int(office.wall()))
+        self._parting = Parting(office, self._ask, stream, wanted.caller, reply)
         self._leg: Leg | None = None
         self._ended: asyncio.Future[Outcome] | None = None
         self._status = 0
         self._refusal = b""
         self._upstream_at = self.began
         self._sent_at = self.began
-        self._leg_tokens = 0
-        self._cut_for = ""
+        self._tokens_before = 0
+        self._prompt_told = False
+        self._reason = "interrupted"
+
+    @property
+    def _ask(self) -> Ask:
+        return self._stream.ask
 
     @property
     def tokens(self) -> int:
         """Output tokens delivered so far."""
         return len(self._stream.delivered)
 
-    async def run(self, key: str) -> None:
-        """Answer the request. ``key`` names it for its caller, so that it is charged once."""
+    async def run(self) -> None:
+        """Answer the request."""
         office = self._office
         self._reply.follow(self)
         office.in_flight[self.id] = self
         office.counts.began()
         try:
-            opened = Opened(self.id, self.caller, key, self.model, self._ask.route, office.wall())
-            admission = await office.bill.admit(opened)
-            if admission is not Admission.NEW:
-                said = "is being answered" if admission is Admission.BUSY else "was answered before"
-                self._refuse(Refusal(409, f"the request {key!r} of this caller {said}"))
-                office.counts.refused("same_key")
-                return
-            outcome = await self._all_legs()
-            self._close(outcome)
+            if await self._is_admitted():
+                outcome = await self._all_legs()
+                await self._parting.end(outcome, self._reason)
         finally:
             del office.in_flight[self.id]
             office.counts.ended(office.now() - self.began)
 
+    async def _is_admitted(self) -> bool:
+        key, route = self._wanted.key, self._ask.route
+        if key is None:
+            return True
+        at = self._office.wall()
+        opened = Opened(self.id, self.caller, key, self.model, route, at)
+        admission = await self._office.bill.admit(opened)
+        if admission is Admission.NEW:
+            return True
+        said = "is being answered" if admission is Admission.BUSY else "was answered before"
+        retry_after = 1 if admission is Admission.BUSY else None
+        why = f"the request {key!r} of this caller {said}"
+        self._parting.refuse(Refusal(409, why, retry_after=retry_after))
+        return False
+
     # the legs
 
     async def _all_legs(self) -> Outcome:
-        body: bytes | Never = first_body(self._ask)
+        is_new = self._stream.state is not State.INTERRUPTED
+        body = first_body(self._ask) if is_new else self._stream.later()
         tried: set[str] = set()
         outcome = Outcome(How.REFUSED, "no backend was asked", 503)
         while True:
-            found = choose(self._office.standings, self.model, tried, self._office.now())
+            if isinstance(body, Never):
+                return Outcome(How.CUT, f"{outcome.why}; {body.why}")
+            found = choose(self._office.standings, self.model or None, tried, self._office.now())
             if isinstance(found, NoBackend):
                 return self._nobody(found, outcome)
-            if isinstance(body, Never):
-                return self._give_up(body.why)
             outcome = await self._one_leg(found, body)
             if outcome.how in (How.COMPLETE, How.GONE, How.CUT):
                 return outcome
             if outcome.how is How.REFUSED and outcome.status not in ELSEWHERE:
                 return self._pass_on(outcome)
+            if self.tokens > self._tokens_before:
+                tried.clear()
             tried.add(found.backend.name)
-            if self.tokens:
-                if self.legs >= self._office.settings.legs:
-                    return self._give_up(f"{outcome.why}, after {self.legs} backends")
-                body = self._stream.later()
-                tried = {found.backend.name}
-                self._office.counts.resumed()
-            elif len(tried) >= self._office.settings.tries:
+            if self.legs >= self._office.settings.legs:
+                return Outcome(How.CUT, f"{outcome.why}, after {self.legs} backends")
+            if not self.tokens and len(tried) >= self._office.settings.tries:
                 return self._pass_on(outcome)
+            if outcome.how is How.BROKEN:
+                body = self._stream.later()
+                self._office.counts.resumed()
 
     async def _one_leg(self, standing: Standing, body: bytes) -> Outcome:
         office = self._office
         self.backend = standing.backend.name
         self.legs += 1
-        self._leg_tokens = self.tokens
+        self._tokens_before = self.tokens
         self._status, self._refusal = 0, b""
         self._upstream_at = office.now()
-        self._stream.begin()
+        self._stream.begin(office.learned[self.backend, self.model])
+        self._prompt_told = False
         standing.in_flight += 1
-        self._ended = asyncio.get_running_loop().create_future()
+        office.bill.begins(self.id, self.backend, office.wall())
+        ended = self._ended = asyncio.get_running_loop().create_future()
         try:
-            fresh = self.legs > 1
-            self._leg = await office.upstreams.leg(standing.backend, fresh=fresh)
-            if self._ended.done():  # the client hung up meanwhile
+            self._leg = await office.upstreams.leg(standing.backend, fresh=self.legs > 1)
+            if ended.done():  # the client hung up meanwhile
                 self._leg.abort()
-                return self._ended.result()
-            head = self._head.to(standing.backend, key_of(standing.backend), len(body))
-            self._leg.ask(head, body, self, office.upstreams)
-            outcome = await self._ended
+            else:
+                head = self._wanted.head.to(standing.backend, key_of(standing.backend), len(body))
+                self._leg.ask(head, body, self, office.upstreams)
+            outcome: Outcome = await ended
         except UpstreamError as error:
             outcome = Outcome(How.BROKEN, f"{self.backend}: {error.why}", 503)
         finally:
@@ -169,9 +172,9 @@ class Generation:
         stream = self._stream
         return LegEnd(
             backend=self.backend,
-            prompt_tokens=len(stream.prompt_ids) + self._leg_tokens,
-            completion_tokens=max(0, self.tokens - self._leg_tokens),
-            how=outcome.how.name.lower(),
+            prompt_tokens=stream.prompt_tokens + self._tokens_before,
+            completion_tokens=max(0, stream.completion_tokens - self._tokens_before),
+            how=outcome.how,
             at=self._office.wall(),
         )
 
@@ -191,7 +194,7 @@ class Generation:
         step = self._stream.feed(data)
         self._deliver(step)
         if step.state is State.COMPLETE:
-            self._end_leg(Outcome(How.COMPLETE))
+            self._end_leg(Outcome(How.COMPLETE), abort=step.abort)
         elif step.state is State.INTERRUPTED:
             self._end_leg(Outcome(How.BROKEN, f"{self.backend}: {self._stream.why}", 503))
 
@@ -210,24 +213,35 @@ class Generation:
             self._finish(Outcome(How.BROKEN, f"{self.backend}: {why}", 503))
 
     def _deliver(self, step: Step) -> None:
-        if step.ids:
-            self._office.bill.add(self.id, step.ids)
         if step.progress:
             self._upstream_at = self._office.now()
-        if step.out and self._ask.stream:
-            if not self._reply.begun:
-                self._begin()
-            self._reply.write(step.out)
-            self._sent_at = self._upstream_at
+            if not self._prompt_told and self._stream.prompt_tokens:
+                self._prompt_told = True
+                prompt = self._stream.prompt_tokens
+                self._office.bill.prompt(self.id, prompt, prompt + self._tokens_before)
+        if step.ids:
+            self._office.bill.add(self.id, step.ids)
+        if not step.out:
+            return
+        if self._parting.whole is not None:
+            self._parting.whole.add(step.out)
+            return
+        if not self._reply.begun:
+            self._begin()
+        self._reply.write(step.out)
+        self._sent_at = self._upstream_at
 
     def _begin(self) -> None:
         self._office.counts.first_byte(self._office.now() - self.began)
-        self._reply.begin(OK, (*EVENT_STREAM, ("x-request-id", self.id)))
+        self._parting.begin()
 
-    def _end_leg(self, outcome: Outcome) -> None:
+    def _end_leg(self, outcome: Outcome, *, abort: bool = True) -> None:
         """End the leg from our side; a backend that goes on is told to stop."""
         if self._leg is not None:
-            self._leg.abort()
+            if abort:
+                self._leg.abort()
+            else:
+                self._leg.let_go()
         self._finish(outcome)
 
     def _finish(self, outcome: Outcome) -> None:
@@ -254,23 +268,25 @@ class Generation:
 
     def hand_over(self, why: str) -> bool:
         """Go on at another backend, if it can; tells whether it will."""
-        if self.tokens and self._ask.resume is Resume.NEVER:
+        if self._stream.seq and self._stream.resume[0] is Resume.NEVER:
             return False
         self._end_leg(Outcome(How.BROKEN, f"{self.backend}: {why}", 503))
         return True
 
     def cut(self, reason: str) -> None:
         """End it now, with whatever its client needs to go on later."""
-        self._cut_for = reason
+        self._reason = reason
         self._end_leg(Outcome(How.CUT, reason))
 
     def sweep(self, now: float) -> None:
         """Look whether the backend, or we, have been silent for too long."""
         settings = self._office.settings
-        patience = settings.stall_after if self.tokens else settings.first_byte_after
+        patience = settings.stall_after if self._stream.seq else settings.first_byte_after
         if self._leg is not None and now - self._upstream_at >= patience:
-            why = f"silent for {now - self._upstream_at:.0f} s"
-            if not self.hand_over(why):
+            if self._stream.state is State.FINISHED:
+                self._leg.abort()
+                self.ended(None)
+            elif not self.hand_over(f"silent for {now - self._upstream_at:.0f} s"):
                 self.cut("stalled")
         elif self._ask.stream and now - self._sent_at >= settings.keep_alive:
             if not self._reply.begun:
@@ -281,81 +297,16 @@ class Generation:
     # the end
 
     def _nobody(self, found: NoBackend, last: Outcome) -> Outcome:
-        if self.tokens or self._reply.begun:
-            return self._give_up(f"{last.why}; {found.why}")
+        if self._reply.begun or self._stream.seq:
+            return Outcome(How.CUT, f"{last.why}; {found.why}")
         if last.how is How.REFUSED and last.body:
             return self._pass_on(last)
-        self._refuse(Refusal(found.status, found.why, "model", found.retry_after))
+        self._parting.refuse(Refusal(found.status, found.why, "model", found.retry_after))
         return Outcome(How.REFUSED, found.why, found.status)
 
     def _pass_on(self, outcome: Outcome) -> Outcome:
         """Tell the client what the last backend said."""
-        if self._reply.begun:
-            return self._give_up(outcome.why)
-        if outcome.body:
-            self._reply.send(outcome.status, (("content-type", "application/json"),), outcome.body)
-        else:
-            self._refuse(Refusal(503, outcome.why, retry_after=5))
+        if self._reply.begun or self._stream.seq:
+            return Outcome(How.CUT, outcome.why)
+        self._parting.pass_on(outcome)
         return Outcome(How.REFUSED, outcome.why, outcome.status)
-
-    def _give_up(self, why: str) -> Outcome:
-        return Outcome(How.CUT, why)
-
-    def _refuse(self, refusal: Refusal) -> None:
-        self._office.counts.refused(str(refusal.status))
-        headers = (*refusal.headers, ("x-request-id", self.id))
-        self._reply.send(refusal.status, headers, refusal.body)
-
-    def _close(self, outcome: Outcome) -> None:
-        ends = {How.COMPLETE: End.COMPLETE, How.REFUSED: End.REFUSED}
-        end = ends.get(outcome.how, End.PARTIAL if self.tokens else End.FAILED)
-        if outcome.how is How.COMPLETE:
-            self._finished()
-        elif outcome.how is How.CUT:
-            self._goodbye(outcome.why)
-        stream = self._stream
-        self._office.counts.closed(end, outcome.how.name.lower())
-        self._office.bill.close(
-            self.id,
-            Closed(
-                end=end,
-                finish_reason=stream.finish_reason or "",
-                prompt_tokens=stream.prompt_tokens,
-                completion_tokens=self.tokens,
-                at=self._office.wall(),
-            ),
-        )
-
-    def _finished(self) -> None:
-        if self._ask.stream:
-            self._reply.end()
-            return
-        body = json.dumps(whole(self._stream), ensure_ascii=False, separators=(",", ":")).encode()
-        headers = (("content-type", "application/json"), ("x-request-id", self.id))
-        self._reply.send(OK, headers, body)
-
-    def _goodbye(self, why: str) -> None:
-        """The end of a stream that is not its answer's end, as a frame that no client overlooks."""
-        office = self._office
-        refusal = Refusal(503, f"{CUT_OFF}: {why}", retry_after=1)
-        if not self._ask.stream:
-            self._refuse(refusal)
-            return
-        frame: dict[str, object] = {
-            "error": refusal.error,
-            "type": "shutdown",
-            "reason": self._cut_for or "interrupted",
-            "requestId": self.id,
-            "generatedTokens": self.tokens,
-            "resumeToken": self._resume_token(),
-            "timestamp": int(office.wall()),
-        }
-        if not self._reply.begun:
-            self._begin()
-        self._reply.write(self._stream.goodbye(frame))
-        self._reply.end()
-
-    def _resume_token(self) -> str | None:
-        if self._ask.resume is Resume.NEVER:
-            return None
-        return self._office.seal.token(self.caller, self._stream.snapshot(), self._office.wall())

@@ -5,7 +5,7 @@ import ssl
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 from urllib.parse import urlsplit
 
 import httptools
@@ -98,6 +98,10 @@ class Leg(asyncio.Protocol):
         if self.is_open and self._transport is not None:
             self._transport.resume_reading()
 
+    def let_go(self) -> None:
+        """Tell nothing more of this answer; the connection is kept if it ends well."""
+        self.listener = None
+
     def abort(self) -> None:
         """Break off: the server then stops working on it."""
         self.listener = None
@@ -108,8 +112,8 @@ class Leg(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection stands."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- it is a stream's
-        self._transport = transport
+        # A stream's transport is one, though uvloop's does not say so.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         """A piece of the answer."""

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Protocol
+from typing import Protocol, cast
 
 import httptools
 
@@ -146,8 +146,8 @@ class Wire(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is there."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- it is a stream's
-        self._transport = transport
+        # A stream's transport is one, though uvloop's does not say so.
+        self._transport = cast(asyncio.Transport, transport)
         self.quiet_since = asyncio.get_running_loop().time()
         self._wires.add(self)
 

@@ -69,6 +69,11 @@ class Ledger:
         """The same, with the record that is there already."""
         return await self._enter(opened, resume=False)
 
+    async def reopen(self, opened: Opened) -> Admission:
+        """Go on with one that was interrupted, by what was kept of it."""
+        answer, _ = await self.resume(opened)
+        return answer.admission
+
     async def resume(self, opened: Opened) -> tuple[Answer, Left | None]:
         """Go on with one that was interrupted, wherever that was.
 

@@ -1,0 +1,116 @@
+"""The end of a request: what the client gets last, and what is written down."""
+
+import json
+
+from gateway.ask import Ask
+from gateway.bill import Closed, End
+from gateway.errors import Refusal
+from gateway.kept import Left
+from gateway.office import Office
+from gateway.outcome import How, Outcome
+from gateway.resumable import Resume
+from gateway.stream import Stream
+from gateway.whole import Whole
+from gateway.wire import Reply
+
+OK = 200
+JSON = ("content-type", "application/json")
+EVENT_STREAM = (
+    ("content-type", "text/event-stream; charset=utf-8"),
+    ("cache-control", "no-cache"),
+    # nginx would gather a stream up otherwise.
+    ("x-accel-buffering", "no"),
+)
+
+
+class Parting:
+    """Knows how one request ends. Belongs to the office's loop."""
+
+    def __init__(self, office: Office, ask: Ask, stream: Stream, caller: str, reply: Reply) -> None:
+        self.whole = None if ask.stream else Whole(ask)
+        self._office = office
+        self._ask = ask
+        self._stream = stream
+        self._caller = caller
+        self._reply = reply
+
+    @property
+    def _named(self) -> tuple[tuple[str, str], ...]:
+        return (("x-request-id", self._stream.request_id),)
+
+    def begin(self) -> None:
+        """Send the head of a stream."""
+        self._reply.begin(OK, (*EVENT_STREAM, *self._named))
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Answer with an error of ours."""
+        self._office.counts.refused(str(refusal.status))
+        self._reply.send(refusal.status, (*refusal.headers, *self._named), refusal.body)
+
+    def pass_on(self, outcome: Outcome) -> None:
+        """Answer with the error of the backend that was asked last."""
+        if outcome.body:
+            self._reply.send(outcome.status, (JSON, *self._named), outcome.body)
+        else:
+            self.refuse(Refusal(503, outcome.why, retry_after=5))
+
+    async def end(self, outcome: Outcome, reason: str) -> None:
+        """Send the last of it, and close the bill. ``reason`` is of the shutdown frame."""
+        stream = self._stream
+        if outcome.how is How.COMPLETE:
+            self._finish()
+        elif outcome.how in (How.CUT, How.GONE) and not self._reply.ended:
+            token = await self._kept()
+            if outcome.how is How.CUT:
+                self._goodbye(outcome.why, reason, token)
+        tokens = stream.completion_tokens
+        ends = {How.COMPLETE: End.COMPLETE, How.REFUSED: End.REFUSED}
+        end = ends.get(outcome.how, End.PARTIAL if tokens else End.FAILED)
+        self._office.counts.closed(end, outcome.how)
+        self._office.bill.close(
+            stream.request_id,
+            Closed(
+                end=end,
+                finish_reason=stream.finish_reason or "",
+                prompt_tokens=stream.prompt_tokens,
+                completion_tokens=tokens,
+                at=self._office.wall(),
+            ),
+        )
+
+    def _finish(self) -> None:
+        if self.whole is None:
+            self._reply.end()
+        else:
+            self._reply.send(OK, (JSON, *self._named), self.whole.body())
+
+    async def _kept(self) -> str | None:
+        """A token for what is kept, durably; None where the request can never go on."""
+        stream = self._stream
+        never = stream.resume[0] is Resume.NEVER or stream.ask.forbidden
+        if never or not self._ask.stream or not stream.seq:
+            return None
+        token = self._office.seal.token(self._caller, self._office.wall())
+        snapshot = json.dumps(stream.snapshot()).encode()
+        await self._office.shelf.keep(Left(token, self._caller, stream.request_id, snapshot))
+        return token.text
+
+    def _goodbye(self, why: str, reason: str, token: str | None) -> None:
+        """A frame that no client takes for the answer's end."""
+        refusal = Refusal(503, f"the answer was cut off: {why}", retry_after=1)
+        if self.whole is not None:
+            self.refuse(refusal)
+            return
+        frame: dict[str, object] = {
+            "error": refusal.error,
+            "type": "shutdown",
+            "reason": reason,
+            "requestId": self._stream.request_id,
+            "generatedTokens": self._stream.completion_tokens,
+            "resumeToken": token,
+            "timestamp": int(self._office.wall()),
+        }
+        if not self._reply.begun:
+            self.begin()
+        self._reply.write(self._stream.goodbye(frame))
+        self._reply.end()

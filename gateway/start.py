@@ -1,0 +1,133 @@
+"""vllm-gateway without a command: reads its settings, opens what it needs, and serves."""
+
+import argparse
+import logging
+import secrets
+import sys
+from collections.abc import Sequence
+
+from fleet.backend import Kind
+from fleet.family import registry
+from fleet.flags import flags
+from fleet.gateway import GatewaySettings
+from fleet.listen import Listen
+from fleet.settings import Settings, SettingsError, load
+from gateway import seal_key
+from gateway.admin import Admin
+from gateway.collector import GatewayCollector
+from gateway.desk import Desk
+from gateway.kept import Kept
+from gateway.keys import Keys, KeysError
+from gateway.ledger.database import Database, StorageError
+from gateway.ledger.ledger import Ledger
+from gateway.office import Office
+from gateway.seal import KEY_BYTES, Seal
+from gateway.seal_key import SealKeyError
+from gateway.serve import run, serve
+from gateway.shelf import Shelf
+from gateway.standing import Standing
+from gateway.upstream import Upstreams
+
+CANNOT_LISTEN = 1
+BAD_SETTINGS = 2
+PORT = 8080
+DESCRIPTION = "Relays OpenAI requests to vLLM servers: no stream is cut, no token billed twice."
+DRAIN_LEDGER_SECONDS = 5.0
+
+log = logging.getLogger("gateway")
+
+
+def main(argv: Sequence[str], *, commands: Sequence[str]) -> int:
+    """Serve until SIGTERM. Returns 0, 1 if it cannot listen, 2 if the settings are bad."""
+    args = _parser(commands).parse_args(argv)
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="time=%(asctime)s level=%(levelname)s %(message)s",
+    )
+    try:
+        settings = load(args.config_file)
+        ours = _ours(settings)
+        keys = Keys(ours.keys_file)
+        seal = Seal(_seal_keys(ours), ours.resume_for)
+        if args.config_check:
+            print(f"{args.config_file}: {len(settings.backends)} backends, valid")
+            return 0
+        ledger = Ledger(
+            ours.database,
+            ours.journal_folder,
+            takeover_after=ours.takeover_after,
+            keep_left=ours.resume_for,
+        )
+        kept = Kept(Database(ours.database), seal)
+    except (SettingsError, KeysError, SealKeyError) as error:
+        print(error, file=sys.stderr)
+        return BAD_SETTINGS
+    except StorageError as error:
+        print(f"{args.config_file}: gateway.database: {error}", file=sys.stderr)
+        return BAD_SETTINGS
+    return _serve(settings, ours, args.listen, _Parts(keys, seal, ledger, kept))
+
+
+class _Parts:
+    """What is opened before anything is served."""
+
+    def __init__(self, keys: Keys, seal: Seal, ledger: Ledger, kept: Kept) -> None:
+        self.keys = keys
+        self.seal = seal
+        self.ledger = ledger
+        self.kept = kept
+
+
+def _parser(commands: Sequence[str]) -> argparse.ArgumentParser:
+    parser = flags("vllm-gateway", DESCRIPTION, port=PORT)
+    parser.epilog = f"Commands: {', '.join(commands)}; see `vllm-gateway COMMAND --help`."
+    return parser
+
+
+def _ours(settings: Settings) -> GatewaySettings:
+    if settings.gateway is None:
+        raise SettingsError((f"{settings.file}: gateway: is required by vllm-gateway",))
+    file = settings.gateway.admin_token_file
+    try:
+        if not file.read_text(encoding="ascii").strip():
+            raise SettingsError((f"{settings.file}: gateway.admin_token_file: {file} is empty",))
+    except (OSError, UnicodeDecodeError):
+        why = f"{settings.file}: gateway.admin_token_file: {file} cannot be read as a token"
+        raise SettingsError((why,)) from None
+    return settings.gateway
+
+
+def _seal_keys(ours: GatewaySettings) -> Sequence[bytes]:
+    if ours.resume_key_file is None:
+        return (secrets.token_bytes(KEY_BYTES),)
+    return seal_key.read(ours.resume_key_file)
+
+
+def _serve(settings: Settings, ours: GatewaySettings, listen: Listen, parts: _Parts) -> int:
+    try:
+        sock = listen.bound()
+    except OSError as error:
+        print(f"--web.listen-address: {listen}: {error.strerror}", file=sys.stderr)
+        return CANNOT_LISTEN
+    sock.setblocking(False)
+    office = Office(
+        settings=ours,
+        standings=tuple(Standing(b) for b in settings.backends if b.kind is Kind.VLLM),
+        upstreams=Upstreams(ours.connect_timeout),
+        bill=parts.ledger,
+        seal=parts.seal,
+        shelf=Shelf(parts.kept),
+    )
+    own = registry(GatewayCollector(office, lambda: parts.ledger.lag_seconds))
+    desk = Desk(office, parts.keys, Admin(office, ours.admin_token_file), own)
+    ended = parts.ledger.start()
+    if ended:
+        log.warning("event=bills_closed requests=%d", ended)
+    log.info("event=started listen=%s backends=%d", listen, len(office.standings))
+    run(serve(office, desk, sock))
+    if not parts.ledger.drain(DRAIN_LEDGER_SECONDS):
+        log.warning("event=ledger_not_drained")
+    parts.ledger.shut()
+    log.info("event=stopped")
+    return 0

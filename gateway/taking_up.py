@@ -1,0 +1,71 @@
+"""Goes on with a stream that was interrupted, for whoever may: see docs/resume.md."""
+
+import json
+
+from gateway.bill import Admission, Opened
+from gateway.errors import Refusal
+from gateway.heads import Head
+from gateway.kept import Taken
+from gateway.office import Office
+from gateway.relay import Generation, Wanted
+from gateway.seal import SENTENCES, STATUSES, NotGood
+from gateway.snapshot import Snapshot
+from gateway.stream import Stream
+from gateway.wire import Reply, Request
+from gateway.wish import Wish
+
+TOO_FAR_BACK = "events after this id were sent, and they cannot be made again"
+
+
+class TakingUp:
+    """Belongs to the office's loop."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+
+    async def run(
+        self, wanted: Wish | NotGood, request: Request, caller: str, reply: Reply
+    ) -> None:
+        """Answer a request that wants to go on with another one."""
+        taken = wanted if isinstance(wanted, NotGood) else await self._take(wanted, caller)
+        if isinstance(taken, NotGood):
+            self._refuse(reply, Refusal(STATUSES[taken.why], SENTENCES[taken.why], code=taken.why))
+            return
+        snapshot: Snapshot = json.loads(taken.snapshot)
+        last = wanted.last if isinstance(wanted, Wish) else None
+        # The shutdown frame has a number of its own, after the last of the answer's.
+        if last is not None and last.number not in (snapshot["seq"], snapshot["seq"] + 1):
+            await self._office.shelf.give_back(taken, caller)
+            self._refuse(reply, Refusal(410, TOO_FAR_BACK, code="too_far_back"))
+            return
+        if last is not None:
+            snapshot["seq"] = last.number
+        await self._go_on(taken, snapshot, request, caller, reply)
+
+    async def _take(self, wanted: Wish, caller: str) -> Taken | NotGood:
+        if wanted.token is not None:
+            return await self._office.shelf.take(wanted.token, caller)
+        assert wanted.last is not None  # noqa: S101 -- one of the two is there
+        return await self._office.shelf.take_request(wanted.last.request_id, caller)
+
+    async def _go_on(
+        self, taken: Taken, snapshot: Snapshot, request: Request, caller: str, reply: Reply
+    ) -> None:
+        office = self._office
+        stream = Stream.restore(snapshot)
+        asked = stream.ask
+        opened = Opened(
+            stream.request_id, caller, stream.request_id, asked.model, asked.route, office.wall()
+        )
+        if await office.bill.reopen(opened) is not Admission.NEW:
+            await office.shelf.give_back(taken, caller)
+            why = "it is still being answered"
+            self._refuse(reply, Refusal(409, why, retry_after=1, code="busy"))
+            return
+        head = Head("POST", asked.route, request.headers, stream.request_id)
+        generation = Generation(office, Wanted(stream, head, caller, None), reply)
+        await generation.run()
+
+    def _refuse(self, reply: Reply, refusal: Refusal) -> None:
+        self._office.counts.refused(str(refusal.status))
+        reply.send(refusal.status, refusal.headers, refusal.body)
