@@ -26,23 +26,21 @@ class Events:
         self._rest = bytearray()
         self._looked = 0  # no empty line ends in front of this place of the rest
         self._began = False
-        self._after_cr = False  # an LF that comes next belongs to the CR of the last empty line
+        self._between = False  # an event begins with what comes next
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take a piece and return the events it ends. Raises EventTooLongError."""
-        if self._rest or self._after_cr or not self._began or b"\r" in data:
-            return self._feed_slowly(data)
-        events = data.split(b"\n\n")
-        if events[-1]:
-            self._keep(events[-1])
-        del events[-1]
-        return events if b"" not in events and not _starts_empty(events) else _full(events)
+        if self._between and b"\r" not in data and b"\n\n\n" not in data:
+            events = data.split(b"\n\n")
+            if rest := events.pop():
+                self._keep(rest)
+            if not data.startswith(b"\n"):
+                return events
+            return _full(events)
+        return self._feed_slowly(data)
 
     def _feed_slowly(self, data: bytes) -> list[bytes]:
         rest = self._rest
-        if self._after_cr and data:
-            self._after_cr = False
-            data = data.removeprefix(b"\n")
         rest += data
         if not self._began:
             if _MARK.startswith(rest):
@@ -60,12 +58,12 @@ class Events:
             start = end.end()
             end = _EMPTY_LINE.search(rest, start)
         if start:
-            self._after_cr = start == len(rest) and rest.endswith(b"\r")
             del rest[:start]
         # An empty line may have begun: three of the at most four bytes of its two line ends.
         self._looked = self._line_start(max(0, len(rest) - 3))
         if len(rest) > self._longest:
             raise EventTooLongError(f"an event is longer than {self._longest} bytes")
+        self._between = not rest
         return _full(events)
 
     def _line_start(self, place: int) -> int:
@@ -75,6 +73,7 @@ class Events:
 
     def _keep(self, rest: bytes) -> None:
         self._rest += rest
+        self._between = False
         if len(rest) > self._longest:
             raise EventTooLongError(f"an event is longer than {self._longest} bytes")
 
@@ -116,10 +115,6 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 _EMPTY_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 
 
-def _starts_empty(events: list[bytes]) -> bool:
-    return any(event.startswith(b"\n") for event in events)
-
-
 def _full(events: list[bytes]) -> list[bytes]:
-    """Leave out what more than one empty line makes of nothing."""
+    """Leave out further empty lines, and the LF of a CRLF whose CR has ended the event before."""
     return [full for event in events if (full := event.lstrip(b"\r\n"))]
