@@ -39,8 +39,12 @@ def read(*steps: Step) -> Client:
 def test_finish_usage_and_done_is_complete() -> None:
     one = stream()
     steps = [one.feed(event) for event in events()]
-    assert [step.state for step in steps] == [State.RUNNING] * 6 + [State.FINISHED] * 2 + [State.COMPLETE]
-    assert read(*steps) == Client("water", ["stop"], [None], {("one", 3, "m")}, 1, [], [*range(1, 9)], 1)
+    assert [step.state for step in steps] == [State.RUNNING] * 6 + [State.FINISHED] * 2 + [
+        State.COMPLETE
+    ]
+    assert read(*steps) == Client(
+        "water", ["stop"], [None], {("one", 3, "m")}, 1, [], [*range(1, 9)], 1
+    )
     assert one.finish_reason == "stop"
     assert one.later() == Never("the answer is complete")
 
@@ -93,7 +97,9 @@ def test_the_end_of_the_file_is_an_interruption() -> None:
     body = one.later()
     assert isinstance(body, bytes)
     assert json.loads(body)["max_tokens"] == 17
-    assert json.loads(body)["kv_transfer_params"]["prompt_token_ids"] == SERVER.prompt + one.delivered
+    assert (
+        json.loads(body)["kv_transfer_params"]["prompt_token_ids"] == SERVER.prompt + one.delivered
+    )
 
 
 def test_half_a_frame_counts_for_nothing() -> None:
@@ -149,7 +155,11 @@ def test_what_cannot_go_on_is_told_so_and_not_spliced(more: dict[str, object], w
 
 
 def test_the_client_may_forbid_to_go_on() -> None:
-    asked = ask(Route.CHAT, json.dumps({"model": "m", "messages": SAY, "stream": True, "max_tokens": 9}).encode(), forbid_resume=True)
+    asked = ask(
+        Route.CHAT,
+        json.dumps({"model": "m", "messages": SAY, "stream": True, "max_tokens": 9}).encode(),
+        forbid_resume=True,
+    )
     one = Stream(asked, "r", 1)
     assert isinstance(one.later(), bytes)
     one.begin()
@@ -263,4 +273,7 @@ def test_other_line_ends_and_lines_make_no_difference(end: bytes) -> None:
 
 def test_an_event_of_another_kind_is_passed_on() -> None:
     one = stream()
-    assert one.feed(b'event: ping\ndata: {"a": 1}\n\n').out == b'id: r.1\nevent: ping\ndata: {"a": 1}\n\n'
+    assert (
+        one.feed(b'event: ping\ndata: {"a": 1}\n\n').out
+        == b'id: r.1\nevent: ping\ndata: {"a": 1}\n\n'
+    )

@@ -20,7 +20,7 @@ from pathlib import Path
 import requests
 
 from demo.child import free_ports
-from tests.real.vllm_server import Server, engines, members, running, start, wait_ready
+from tests.real.vllm_server import Server, engines, members, running
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "streams"
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
