@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -140,7 +141,7 @@ def cut_at(server: Server, route: Route, cuts: Sequence[int], **more: object) ->
 )
 def test_cut_at_every_place_of_the_wire(route: Route, text: bytes, step: int) -> None:
     short = server(text[:10])
-    more = {"max_tokens": 40, "stream_options": {"include_usage": True}}
+    more: dict[str, Any] = {"max_tokens": 40, "stream_options": {"include_usage": True}}
     want = Run(short, route, **more).whole()
     wire = Run(short, route, **more).wire()
     for cut in range(0, len(wire), step):
