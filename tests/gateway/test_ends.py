@@ -12,6 +12,7 @@ from gateway.resumable import Resume
 from gateway.stream import State, Step, Stream
 from tests.gateway.client import Client
 from tests.gateway.model import Server, Vocabulary
+from tests.gateway.recorded import Recorded
 
 SERVER = Server(Vocabulary(), tuple(Vocabulary().encode(b"water")))
 SAY = [{"role": "user", "content": "?"}]
@@ -277,3 +278,58 @@ def test_an_event_of_another_kind_is_passed_on() -> None:
         one.feed(b'event: ping\ndata: {"a": 1}\n\n').out
         == b'id: r.1\nevent: ping\ndata: {"a": 1}\n\n'
     )
+
+
+def test_marks_that_a_parser_drops_are_billed_with_the_text_that_follows() -> None:
+    one = stream()
+    mark = events()[1].replace(b'{"content":"w"}', b"{}")
+    step = one.feed(events()[0] + mark)
+    assert (read(step).numbers, step.ids) == ([1], [])
+    step = one.feed(events()[2])
+    assert len(step.ids) == 2
+    assert re.findall(rb'"delta":(\{[^}]*\})', step.out) == [b'{"content":"a"}']
+
+
+def test_a_leg_on_another_backend_learns_for_that_one() -> None:
+    first, second = Learned(fingerprint=b""), Learned(fingerprint=b',"system_fingerprint":"w"')
+    one = Stream(stream().ask, "r", 1, first)
+    one.feed(b"".join(events()[:3]))
+    body = one.later()
+    assert isinstance(body, bytes)
+    one.begin(second)
+    step = one.feed(b"".join(SERVER.events(Route.CHAT, body)[:5]))
+    assert b'"system_fingerprint":"w"' in step.out
+    assert len(first.whole) == 2
+    assert len(second.whole) == 3
+
+
+def test_log_probabilities_go_on_where_they_were() -> None:
+    """A leg's offsets count from its own beginning, the client's from the answer's."""
+    full = Recorded("completion-logprobs.everything")
+    frames = full.answer.split(b"\n\n")
+    whole, one = Stream(full.ask, "r", 1), Stream(full.ask, "r", 1)
+    out = b"".join(one.feed(frame + b"\n\n").out for frame in frames[:5])
+    assert isinstance(one.later(), bytes)
+    kept = len(one.delivered)
+    assert kept == 5
+    one.begin()
+    begins = json.loads(frames[5][6:])["choices"][0]["logprobs"]["text_offset"][0]
+    assert begins > 0
+    prompt = json.dumps([*one.prompt_ids, *one.delivered]).encode()
+    leg = [_as_a_leg(frame, kept, begins) for frame in frames[5:]]
+    leg[0] = leg[0].replace(b'"prompt_token_ids":null', b'"prompt_token_ids":' + prompt)
+    out += one.feed(b"\n\n".join(leg)).out
+    assert out == whole.feed(full.answer).out
+
+
+def _as_a_leg(frame: bytes, tokens: int, characters: int) -> bytes:
+    changes = {
+        rb'"completion_tokens":(\d+)': -tokens,
+        rb'"prompt_tokens":(\d+)': tokens,
+        rb'"text_offset":\[(\d+)': -characters,
+    }
+    for pattern, change in changes.items():
+        if found := re.search(pattern, frame):
+            number = b"%d" % (int(found[1]) + change)
+            frame = frame[: found.start(1)] + number + frame[found.end(1) :]
+    return frame
