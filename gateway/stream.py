@@ -131,10 +131,12 @@ class Stream:
         return Step(*self._outlet.take(), self.state)
 
     def later(self) -> bytes | Never:
-        """Return the body to go on with elsewhere; then begin(). Also to hand over in time."""
+        """Return the body to go on with elsewhere; then begin(). Also to hand over in time.
+
+        Until begin() the present leg is not disturbed: one that cannot be left may go on.
+        """
         if self.state in (State.FINISHED, State.COMPLETE):
             return Never("the answer is complete")
-        self._answer.drop()
         return self._onward.body(self.delivered, untouched=not self.seq)
 
     def goodbye(self, frame: Mapping[str, object]) -> bytes:

@@ -168,6 +168,16 @@ def test_the_client_may_forbid_to_go_on() -> None:
     assert one.later() == Never("the client forbids it")
 
 
+def test_to_ask_for_the_next_leg_does_not_disturb_the_present_one() -> None:
+    one, whole = stream(), stream()
+    held = events()[1].replace(b'"w"', b'""')
+    out = one.feed(events()[0] + held).out
+    assert isinstance(one.later(), bytes)
+    out += one.feed(b"".join(events()[2:])).out
+    assert out == whole.feed(b"".join((events()[0], held, *events()[2:]))).out
+    assert len(one.delivered) == 6
+
+
 def test_the_last_usage_counts_and_never_the_sum() -> None:
     one = stream(stream_options={"include_usage": True})
     step = one.feed(b"".join(events()))
