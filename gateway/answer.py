@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gateway import edit
-from gateway.cut import Cut
+from gateway.cut import Cut, Learned
 from gateway.outlet import Outlet
 from gateway.stops import Hit, Stops
 
@@ -59,7 +59,16 @@ class Answer:
         if self.stops is None:
             return text
         found = self.stops.feed(text, len(self.delivered))
-        return found if isinstance(found, Hit) else found + self.stops.rest("")
+        return found if isinstance(found, Hit) else found + self.rest()
+
+    def rest(self) -> str:
+        """Return the text that is held for stop strings, when the answer ends here."""
+        return self.stops.rest("") if self.stops else ""
+
+    def learn(self, learned: Learned) -> None:
+        """Take over what another backend's streams have taught."""
+        if self.cut is not None:
+            self.cut.whole = learned.whole
 
     def drop(self) -> None:
         """Forget what was not delivered."""

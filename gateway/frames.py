@@ -26,8 +26,7 @@ class Events:
         self._rest = bytearray()
         self._looked = 0  # no empty line ends in front of this place of the rest
         self._began = False
-        self._between = False  # nothing is kept, and nothing that comes next may belong to it
-        self._after_cr = False  # an LF that comes next belongs to the CR of the last empty line
+        self._between = False  # an event begins with what comes next
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take a piece and return the events it ends. Raises EventTooLongError."""
@@ -42,9 +41,6 @@ class Events:
 
     def _feed_slowly(self, data: bytes) -> list[bytes]:
         rest = self._rest
-        if self._after_cr and data:
-            self._after_cr = False
-            data = data.removeprefix(b"\n")
         rest += data
         if not self._began:
             if _MARK.startswith(rest):
@@ -62,13 +58,12 @@ class Events:
             start = end.end()
             end = _EMPTY_LINE.search(rest, start)
         if start:
-            self._after_cr = start == len(rest) and rest.endswith(b"\r")
             del rest[:start]
         # An empty line may have begun: three of the at most four bytes of its two line ends.
         self._looked = self._line_start(max(0, len(rest) - 3))
         if len(rest) > self._longest:
             raise EventTooLongError(f"an event is longer than {self._longest} bytes")
-        self._between = not rest and not self._after_cr
+        self._between = not rest
         return _full(events)
 
     def _line_start(self, place: int) -> int:
@@ -121,5 +116,5 @@ _EMPTY_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 
 
 def _full(events: list[bytes]) -> list[bytes]:
-    """Leave out what more than one empty line makes of nothing."""
+    """Leave out further empty lines, and the LF of a CRLF whose CR has ended the event before."""
     return [full for event in events if (full := event.lstrip(b"\r\n"))]

@@ -21,8 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     new.add_argument("name", metavar="NAME", type=_name, help="the caller, as the ledger names it")
     name: str = parser.parse_args(argv).name
     key = PREFIX + secrets.token_urlsafe(KEY_BYTES)
-    print(f"key, for {name} alone and shown only now:\n    {key}\nline for the file of keys:")  # noqa: T201
-    print(f"    {line(name, key)}")  # noqa: T201
+    print(f"key, for {name} alone and shown only now:\n    {key}\nline for the file of keys:")
+    print(f"    {line(name, key)}")
     return 0
 
 

@@ -9,6 +9,7 @@ from gateway.kept import Left
 from gateway.office import Office
 from gateway.outcome import How, Outcome
 from gateway.resumable import Resume
+from gateway.seal import Token
 from gateway.stream import Stream
 from gateway.whole import Whole
 from gateway.wire import Reply
@@ -59,10 +60,10 @@ class Parting:
         stream = self._stream
         if outcome.how is How.COMPLETE:
             self._finish()
-        elif outcome.how in (How.CUT, How.GONE) and not self._reply.ended:
-            token = await self._kept()
-            if outcome.how is How.CUT:
-                self._goodbye(outcome.why, reason, token)
+        elif outcome.how is How.CUT and not self._reply.ended:
+            await self._cut_off(outcome.why, reason)
+        elif outcome.how is How.GONE and self._can_go_on:
+            await self._keep(self._office.seal.token(self._caller, self._office.wall()))
         tokens = stream.completion_tokens
         ends = {How.COMPLETE: End.COMPLETE, How.REFUSED: End.REFUSED}
         end = ends.get(outcome.how, End.PARTIAL if tokens else End.FAILED)
@@ -84,33 +85,39 @@ class Parting:
         else:
             self._reply.send(OK, (JSON, *self._named), self.whole.body())
 
-    async def _kept(self) -> str | None:
-        """A token for what is kept, durably; None where the request can never go on."""
+    @property
+    def _can_go_on(self) -> bool:
         stream = self._stream
         never = stream.resume[0] is Resume.NEVER or stream.ask.forbidden
-        if never or not self._ask.stream or not stream.seq:
-            return None
-        token = self._office.seal.token(self._caller, self._office.wall())
-        snapshot = json.dumps(stream.snapshot()).encode()
-        await self._office.shelf.keep(Left(token, self._caller, stream.request_id, snapshot))
-        return token.text
+        return bool(self._ask.stream and stream.seq and not never)
 
-    def _goodbye(self, why: str, reason: str, token: str | None) -> None:
-        """A frame that no client takes for the answer's end."""
+    async def _cut_off(self, why: str, reason: str) -> None:
+        """Send a frame that no client takes for the answer's end, once it is kept durably."""
         refusal = Refusal(503, f"the answer was cut off: {why}", retry_after=1)
         if self.whole is not None:
             self.refuse(refusal)
             return
+        office = self._office
+        token = office.seal.token(self._caller, office.wall()) if self._can_go_on else None
         frame: dict[str, object] = {
             "error": refusal.error,
             "type": "shutdown",
             "reason": reason,
             "requestId": self._stream.request_id,
             "generatedTokens": self._stream.completion_tokens,
-            "resumeToken": token,
-            "timestamp": int(self._office.wall()),
+            "resumeToken": token.text if token else None,
+            "timestamp": int(office.wall()),
         }
+        # What is kept has this frame's number: the next event's is the one after it.
+        said = self._stream.goodbye(frame)
+        if token is not None:
+            await self._keep(token)
         if not self._reply.begun:
             self.begin()
-        self._reply.write(self._stream.goodbye(frame))
+        self._reply.write(said)
         self._reply.end()
+
+    async def _keep(self, token: Token) -> None:
+        stream = self._stream
+        snapshot = json.dumps(stream.snapshot()).encode()
+        await self._office.shelf.keep(Left(token, self._caller, stream.request_id, snapshot))

@@ -62,24 +62,27 @@ def _against(body: Mapping[str, object]) -> Iterator[str]:
             yield f"{name} is {body[name]}: several answers at once"
     if (number := prompts(body)) > 1:
         yield f"{number} prompts in one request"
-    form = body.get("response_format")
-    if isinstance(form, Mapping) and form.get("type") not in _FORMATS_THAT_ARE_FREE:
-        yield "response_format: the grammar would start at its root again"
-    for name in _GRAMMARS:
-        if body.get(name) is not None:
-            yield f"{name}: the grammar would start at its root again"
-    choice = body.get("tool_choice")
-    if choice == "required" or isinstance(choice, Mapping):
-        yield "tool_choice: the grammar would start at its root again"
-    elif tools_may_be_called(body):
+    yield from _grammars(body)
+    if tools_may_be_called(body):
         yield "tools: their parser holds text back, so text and tokens are not in step"
     for name in ("use_beam_search", "echo", "suffix", "prompt_embeds", "prompt_logprobs"):
-        if body.get(name) not in (None, False):
+        if body.get(name):
             yield f"{name} is asked for"
     if has_media(body.get("messages")):
         yield "a message has media: token ids do not stand for them"
     if body.get("kv_transfer_params") or body.get("ec_transfer_params"):
         yield "the request has transfer parameters of its own"
+
+
+def _grammars(body: Mapping[str, object]) -> Iterator[str]:
+    form, choice = body.get("response_format"), body.get("tool_choice")
+    found = [name for name in _GRAMMARS if body.get(name) is not None]
+    if isinstance(form, Mapping) and form.get("type") not in _FORMATS_THAT_ARE_FREE:
+        found.append("response_format")
+    if choice == "required" or isinstance(choice, Mapping):
+        found.append("tool_choice")
+    for name in found:
+        yield f"{name}: the grammar would start at its root again"
 
 
 def _doubts(body: Mapping[str, object]) -> Iterator[str]:

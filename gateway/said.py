@@ -30,6 +30,11 @@ class Choice:
     has_logprobs: bool
     text_end: int | None  # of a completion's log probabilities, in characters
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has only text and token ids."""
+        return not (self.has_logprobs or self.prompt_ids or self.reasons or self.calls_tool)
+
 
 @dataclass(frozen=True)
 class Said:

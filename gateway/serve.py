@@ -9,11 +9,13 @@ from typing import Any
 
 from gateway.desk import Desk
 from gateway.ending import Ending
+from gateway.ledger.database import StorageError
 from gateway.looks import Looks
 from gateway.office import Office
 from gateway.wire import Wire
 
 SWEEP_SECONDS = 1.0
+FORGET_SECONDS = 60.0
 # A client that asks nothing for so long is not waited for.
 IDLE_SECONDS = 75.0
 
@@ -33,7 +35,11 @@ async def serve(office: Office, desk: Desk, sock: socket.socket) -> None:
         lambda: Wire(desk.handle, office.settings.largest_body, wires), sock=sock
     )
     async with asyncio.TaskGroup() as group:
-        background = [group.create_task(looks.run()), group.create_task(_sweep(office, wires))]
+        background = [
+            group.create_task(looks.run()),
+            group.create_task(_sweep(office, wires)),
+            group.create_task(_forget(office)),
+        ]
         await ending.run()
         for task in background:
             task.cancel()
@@ -53,6 +59,16 @@ async def _sweep(office: Office, wires: set[Wire]) -> None:
         for wire in list(wires):
             if not wire.busy and now - wire.quiet_since > IDLE_SECONDS:
                 wire.close()
+
+
+async def _forget(office: Office) -> None:
+    """Delete what was kept of interrupted streams and has expired."""
+    while True:
+        await asyncio.sleep(FORGET_SECONDS)
+        try:
+            await office.shelf.forget()
+        except StorageError as error:
+            log.warning("event=not_forgotten why=%r", str(error))
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:

@@ -46,8 +46,8 @@ class Shape:
         ids_end = raw.find(b"]", ids_start)
         written = raw[ids_start:ids_end]
         tokens += written.count(b",") + 1
-        # With no ids at all the count is another one, and it is not of the shape.
-        if raw[ids_end:] != self.behind % (self.prompt_tokens + tokens, tokens):
+        counted = self.behind % (self.prompt_tokens + tokens, tokens)
+        if not written or raw[ids_end:] != counted:
             return None
         text = raw[start:end]
         if b'"' in text and _ends_early(text):

@@ -110,7 +110,7 @@ def _serve(settings: Settings, ours: GatewaySettings, listen: Listen, parts: _Pa
     except OSError as error:
         print(f"--web.listen-address: {listen}: {error.strerror}", file=sys.stderr)
         return CANNOT_LISTEN
-    sock.setblocking(False)
+    sock.setblocking(False)  # noqa: FBT003 -- its name
     office = Office(
         settings=ours,
         standings=tuple(Standing(b) for b in settings.backends if b.kind is Kind.VLLM),

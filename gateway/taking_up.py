@@ -33,8 +33,11 @@ class TakingUp:
             return
         snapshot: Snapshot = json.loads(taken.snapshot)
         last = wanted.last if isinstance(wanted, Wish) else None
-        # The shutdown frame has a number of its own, after the last of the answer's.
-        if last is not None and last.number not in (snapshot["seq"], snapshot["seq"] + 1):
+        # Where the client was told that it is cut off, the last number is that frame's, which holds
+        # nothing of the answer.
+        told = wanted.token is not None if isinstance(wanted, Wish) else False
+        first = snapshot["seq"] - 1 if told else snapshot["seq"]
+        if last is not None and not first <= last.number <= snapshot["seq"]:
             await self._office.shelf.give_back(taken, caller)
             self._refuse(reply, Refusal(410, TOO_FAR_BACK, code="too_far_back"))
             return

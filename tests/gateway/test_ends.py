@@ -12,6 +12,7 @@ from gateway.resumable import Resume
 from gateway.stream import State, Step, Stream
 from tests.gateway.client import Client
 from tests.gateway.model import Server, Vocabulary
+from tests.gateway.recorded import Recorded
 
 SERVER = Server(Vocabulary(), tuple(Vocabulary().encode(b"water")))
 SAY = [{"role": "user", "content": "?"}]
@@ -39,8 +40,12 @@ def read(*steps: Step) -> Client:
 def test_finish_usage_and_done_is_complete() -> None:
     one = stream()
     steps = [one.feed(event) for event in events()]
-    assert [step.state for step in steps] == [State.RUNNING] * 6 + [State.FINISHED] * 2 + [State.COMPLETE]
-    assert read(*steps) == Client("water", ["stop"], [None], {("one", 3, "m")}, 1, [], [*range(1, 9)], 1)
+    assert [step.state for step in steps] == [State.RUNNING] * 6 + [State.FINISHED] * 2 + [
+        State.COMPLETE
+    ]
+    assert read(*steps) == Client(
+        "water", ["stop"], [None], {("one", 3, "m")}, 1, [], [*range(1, 9)], 1
+    )
     assert one.finish_reason == "stop"
     assert one.later() == Never("the answer is complete")
 
@@ -93,7 +98,9 @@ def test_the_end_of_the_file_is_an_interruption() -> None:
     body = one.later()
     assert isinstance(body, bytes)
     assert json.loads(body)["max_tokens"] == 17
-    assert json.loads(body)["kv_transfer_params"]["prompt_token_ids"] == SERVER.prompt + one.delivered
+    assert (
+        json.loads(body)["kv_transfer_params"]["prompt_token_ids"] == SERVER.prompt + one.delivered
+    )
 
 
 def test_half_a_frame_counts_for_nothing() -> None:
@@ -149,12 +156,26 @@ def test_what_cannot_go_on_is_told_so_and_not_spliced(more: dict[str, object], w
 
 
 def test_the_client_may_forbid_to_go_on() -> None:
-    asked = ask(Route.CHAT, json.dumps({"model": "m", "messages": SAY, "stream": True, "max_tokens": 9}).encode(), forbid_resume=True)
+    asked = ask(
+        Route.CHAT,
+        json.dumps({"model": "m", "messages": SAY, "stream": True, "max_tokens": 9}).encode(),
+        forbid_resume=True,
+    )
     one = Stream(asked, "r", 1)
     assert isinstance(one.later(), bytes)
     one.begin()
     one.feed(events()[0])
     assert one.later() == Never("the client forbids it")
+
+
+def test_to_ask_for_the_next_leg_does_not_disturb_the_present_one() -> None:
+    one, whole = stream(), stream()
+    held = events()[1].replace(b'"w"', b'""')
+    out = one.feed(events()[0] + held).out
+    assert isinstance(one.later(), bytes)
+    out += one.feed(b"".join(events()[2:])).out
+    assert out == whole.feed(b"".join((events()[0], held, *events()[2:]))).out
+    assert len(one.delivered) == 6
 
 
 def test_the_last_usage_counts_and_never_the_sum() -> None:
@@ -263,4 +284,62 @@ def test_other_line_ends_and_lines_make_no_difference(end: bytes) -> None:
 
 def test_an_event_of_another_kind_is_passed_on() -> None:
     one = stream()
-    assert one.feed(b'event: ping\ndata: {"a": 1}\n\n').out == b'id: r.1\nevent: ping\ndata: {"a": 1}\n\n'
+    assert (
+        one.feed(b'event: ping\ndata: {"a": 1}\n\n').out
+        == b'id: r.1\nevent: ping\ndata: {"a": 1}\n\n'
+    )
+
+
+def test_marks_that_a_parser_drops_are_billed_with_the_text_that_follows() -> None:
+    one = stream()
+    mark = events()[1].replace(b'{"content":"w"}', b"{}")
+    step = one.feed(events()[0] + mark)
+    assert (read(step).numbers, step.ids) == ([1], [])
+    step = one.feed(events()[2])
+    assert len(step.ids) == 2
+    assert re.findall(rb'"delta":(\{[^}]*\})', step.out) == [b'{"content":"a"}']
+
+
+def test_a_leg_on_another_backend_learns_for_that_one() -> None:
+    first, second = Learned(fingerprint=b""), Learned(fingerprint=b',"system_fingerprint":"w"')
+    one = Stream(stream().ask, "r", 1, first)
+    one.feed(b"".join(events()[:3]))
+    body = one.later()
+    assert isinstance(body, bytes)
+    one.begin(second)
+    step = one.feed(b"".join(SERVER.events(Route.CHAT, body)[:5]))
+    assert b'"system_fingerprint":"w"' in step.out
+    assert len(first.whole) == 2
+    assert len(second.whole) == 3
+
+
+def test_log_probabilities_go_on_where_they_were() -> None:
+    """A leg's offsets count from its own beginning, the client's from the answer's."""
+    full = Recorded("completion-logprobs.everything")
+    frames = full.answer.split(b"\n\n")
+    whole, one = Stream(full.ask, "r", 1), Stream(full.ask, "r", 1)
+    out = b"".join(one.feed(frame + b"\n\n").out for frame in frames[:5])
+    assert isinstance(one.later(), bytes)
+    kept = len(one.delivered)
+    assert kept == 5
+    one.begin()
+    begins = json.loads(frames[5][6:])["choices"][0]["logprobs"]["text_offset"][0]
+    assert begins > 0
+    prompt = json.dumps([*one.prompt_ids, *one.delivered]).encode()
+    leg = [_as_a_leg(frame, kept, begins) for frame in frames[5:]]
+    leg[0] = leg[0].replace(b'"prompt_token_ids":null', b'"prompt_token_ids":' + prompt)
+    out += one.feed(b"\n\n".join(leg)).out
+    assert out == whole.feed(full.answer).out
+
+
+def _as_a_leg(frame: bytes, tokens: int, characters: int) -> bytes:
+    changes = {
+        rb'"completion_tokens":(\d+)': -tokens,
+        rb'"prompt_tokens":(\d+)': tokens,
+        rb'"text_offset":\[(\d+)': -characters,
+    }
+    for pattern, change in changes.items():
+        if found := re.search(pattern, frame):
+            number = b"%d" % (int(found[1]) + change)
+            frame = frame[: found.start(1)] + number + frame[found.end(1) :]
+    return frame

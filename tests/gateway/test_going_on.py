@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,12 +25,21 @@ TEXTS = {
     "mixed": 'a\\"b"\n\té\x00\x1f</s>水🏊',
 }
 # Tokens that begin or end within characters, or hold several, or all of it.
-LONGER = ("水面".encode()[:4], "面".encode()[1:], "🏊‍♀️".encode()[2:7], b"ok", "ดูแล".encode(), b"\x80a")
+LONGER = (
+    "水面".encode()[:4],
+    "面".encode()[1:],
+    "🏊‍♀️".encode()[2:7],
+    b"ok",
+    "ดูแล".encode(),
+    b"\x80a",
+)
 VOCABULARY = Vocabulary(LONGER)
 
 
 def request(route: Route, **more: object) -> bytes:
-    said = {"messages": [{"role": "user", "content": "?"}]} if route is Route.CHAT else {"prompt": "?"}
+    said = (
+        {"messages": [{"role": "user", "content": "?"}]} if route is Route.CHAT else {"prompt": "?"}
+    )
     return json.dumps({"model": "m", "stream": True, "temperature": 0, **said, **more}).encode()
 
 
@@ -40,11 +50,15 @@ def server(text: bytes, **more: object) -> Server:
 class Run:
     """One client's request; each leg is one more backend, and ends where it is told to."""
 
-    def __init__(self, server: Server, route: Route, *, stop: Sequence[str] = (), **more: object) -> None:
+    def __init__(
+        self, server: Server, route: Route, *, stop: Sequence[str] = (), **more: object
+    ) -> None:
         self.server = server
         self.route = route
         body = request(route, **({"stop": list(stop)} if stop else {}), **more)
-        self.stream = Stream(ask(route, body, forbid_resume=False), "r", 1, Learned(fingerprint=b""))
+        self.stream = Stream(
+            ask(route, body, forbid_resume=False), "r", 1, Learned(fingerprint=b"")
+        )
         self.client = Client()
         self.billed: list[int] = []
         self.legs = 0
@@ -127,7 +141,7 @@ def cut_at(server: Server, route: Route, cuts: Sequence[int], **more: object) ->
 )
 def test_cut_at_every_place_of_the_wire(route: Route, text: bytes, step: int) -> None:
     short = server(text[:10])
-    more = {"max_tokens": 40, "stream_options": {"include_usage": True}}
+    more: dict[str, Any] = {"max_tokens": 40, "stream_options": {"include_usage": True}}
     want = Run(short, route, **more).whole()
     wire = Run(short, route, **more).wire()
     for cut in range(0, len(wire), step):
@@ -152,7 +166,11 @@ def test_cut_after_every_token(name: str) -> None:
         run.check_complete(TEXTS[name], "stop")
 
 
-texts = some.one_of(some.text(max_size=20).map(lambda t: t.encode("utf-8", "replace")), some.binary(max_size=20), some.sampled_from([t.encode() for t in TEXTS.values()]))
+texts = some.one_of(
+    some.text(max_size=20).map(lambda t: t.encode("utf-8", "replace")),
+    some.binary(max_size=20),
+    some.sampled_from([t.encode() for t in TEXTS.values()]),
+)
 routes = some.sampled_from([Route.CHAT, Route.COMPLETIONS])
 
 
@@ -170,15 +188,31 @@ def test_cut_several_times_anywhere(text: bytes, route: Route, cuts: list[int], 
 
 @settings(max_examples=300, deadline=None)
 @given(texts, routes, some.lists(some.integers(0, 6000), max_size=3), some.data())
-def test_stop_strings_are_found_over_all_legs(text: bytes, route: Route, cuts: list[int], data: some.DataObject) -> None:
+def test_stop_strings_are_found_over_all_legs(
+    text: bytes, route: Route, cuts: list[int], data: some.DataObject
+) -> None:
     one = server(text)
     full = one.text(200)
-    inside = some.integers(0, max(0, len(full) - 1)).flatmap(lambda at: some.integers(1, 6).map(lambda size: full[at : at + size]))
-    stops = data.draw(some.lists(some.one_of(inside.filter(bool), some.text(min_size=1, max_size=3)), min_size=1, max_size=3)) if full else ["never"]
+    inside = some.integers(0, max(0, len(full) - 1)).flatmap(
+        lambda at: some.integers(1, 6).map(lambda size: full[at : at + size])
+    )
+    stops = (
+        data.draw(
+            some.lists(
+                some.one_of(inside.filter(bool), some.text(min_size=1, max_size=3)),
+                min_size=1,
+                max_size=3,
+            )
+        )
+        if full
+        else ["never"]
+    )
     run = cut_at(one, route, cuts, max_tokens=200, stop=stops)
     if run.stream.state is not State.COMPLETE:
         run.whole()
-    ends = [(full.find(stop) + len(stop), -number) for number, stop in enumerate(stops) if stop in full]
+    ends = [
+        (full.find(stop) + len(stop), -number) for number, stop in enumerate(stops) if stop in full
+    ]
     if not ends:
         run.check_complete(full, "stop")
         return
@@ -191,10 +225,20 @@ def test_stop_strings_are_found_over_all_legs(text: bytes, route: Route, cuts: l
 
 
 @settings(max_examples=200, deadline=None)
-@given(texts, routes, some.lists(some.integers(1, 400), min_size=1), some.sampled_from([(), ("水", "ok"), ("a",)]))
-def test_a_stream_in_pieces_gives_what_it_gives_whole(text: bytes, route: Route, sizes: list[int], stop: tuple[str, ...]) -> None:
+@given(
+    texts,
+    routes,
+    some.lists(some.integers(1, 400), min_size=1),
+    some.sampled_from([(), ("水", "ok"), ("a",)]),
+)
+def test_a_stream_in_pieces_gives_what_it_gives_whole(
+    text: bytes, route: Route, sizes: list[int], stop: tuple[str, ...]
+) -> None:
     one = server(text)
-    whole, pieces = Run(one, route, max_tokens=200, stop=stop), Run(one, route, max_tokens=200, stop=stop)
+    whole, pieces = (
+        Run(one, route, max_tokens=200, stop=stop),
+        Run(one, route, max_tokens=200, stop=stop),
+    )
     wire = pieces.wire()
     whole.whole()
     cuts = [0, *itertools.accumulate(itertools.islice(itertools.cycle(sizes), len(wire)))]
@@ -204,8 +248,14 @@ def test_a_stream_in_pieces_gives_what_it_gives_whole(text: bytes, route: Route,
 
 
 @settings(max_examples=200, deadline=None)
-@given(texts, some.lists(some.integers(1, 4), min_size=1, max_size=5), some.lists(some.integers(0, 4000), max_size=3))
-def test_frames_of_several_tokens_go_on_cleanly_or_not_at_all(text: bytes, sizes: list[int], cuts: list[int]) -> None:
+@given(
+    texts,
+    some.lists(some.integers(1, 4), min_size=1, max_size=5),
+    some.lists(some.integers(0, 4000), max_size=3),
+)
+def test_frames_of_several_tokens_go_on_cleanly_or_not_at_all(
+    text: bytes, sizes: list[int], cuts: list[int]
+) -> None:
     one = server(text, per_frame=tuple(sizes))
     run = cut_at(one, Route.CHAT, cuts, max_tokens=200)
     if not run.never and run.stream.state is not State.COMPLETE:
@@ -234,7 +284,9 @@ def test_a_frame_of_several_tokens_is_clean_when_its_last_one_is_known_as_whole(
 
 @settings(max_examples=100, deadline=None)
 @given(texts, routes, some.integers(0, 5000), some.sampled_from([(), ("水", "ok"), ("溺れ",)]))
-def test_another_gateway_goes_on_from_a_snapshot(text: bytes, route: Route, cut: int, stop: tuple[str, ...]) -> None:
+def test_another_gateway_goes_on_from_a_snapshot(
+    text: bytes, route: Route, cut: int, stop: tuple[str, ...]
+) -> None:
     one = server(text)
     want = Run(one, route, max_tokens=200, stop=stop).whole()
     run = cut_at(one, route, [cut], max_tokens=200, stop=stop)

@@ -10,7 +10,7 @@ from gateway.whole import Whole
 from tests.gateway import recorded
 from tests.gateway.recorded import Recorded
 
-TOLD = "usage|bare|ids|everything".split("|")
+TOLD = ["usage", "bare", "ids", "everything"]
 ONE = [
     name
     for kind in TOLD
@@ -28,9 +28,7 @@ ENDS = recorded.named("end-*")
 def client_view(request: Recorded, piece: int = 1 << 30) -> tuple[bytes, Stream]:
     stream = Stream(request.ask, "r", 1, recorded.learned())
     wide = request.wide.answer
-    out = b"".join(
-        stream.feed(wide[at : at + piece]).out for at in range(0, len(wide), piece)
-    )
+    out = b"".join(stream.feed(wide[at : at + piece]).out for at in range(0, len(wide), piece))
     return out, stream
 
 

@@ -1,8 +1,8 @@
 """Record real vLLM streams into tests/fixtures/streams; the tests of the gateway replay them.
 
-    python -m tests.real.record_streams [SCENE...]
+    python -m tests.real.record_streams [tools] [plain] [term] [window-60] [window-1]
 
-Per stream a folder-less pair: NAME.json (route, body and, for a continuation, what it goes on
+Each has two files: NAME.json (route, body and, for a continuation, what it goes on
 from) and NAME.sse (the bytes, as they came), or NAME.body (the answer to a request that did not
 stream). `wide` is what the gateway asks for, `narrow` what a client asked for.
 """
@@ -15,12 +15,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import requests
 
 from demo.child import free_ports
-from tests.real.vllm_server import Server, engines, members, running, start, wait_ready
+from tests.real.vllm_server import Server, engines, members, running
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "streams"
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
@@ -82,7 +83,7 @@ def write(name: str, route: str, body: dict[str, object], answer: bytes, **more:
         json.dumps({"route": route, "body": body, **more}, ensure_ascii=False) + "\n"
     )
     (FOLDER / f"{name}.{'sse' if streamed else 'body'}").write_bytes(answer)
-    print(name, len(answer), flush=True)
+    sys.stderr.write(f"{name} {len(answer)}\n")
 
 
 def ask(url: str, route: str, body: dict[str, object]) -> bytes:
@@ -92,16 +93,12 @@ def ask(url: str, route: str, body: dict[str, object]) -> bytes:
             for piece in answer.iter_content(None):
                 taken += piece
         except requests.RequestException as error:
-            print("  cut:", type(error).__name__, flush=True)
+            sys.stderr.write(f"  cut: {type(error).__name__}\n")
     return bytes(taken)
 
 
 def events(raw: bytes) -> list[dict[str, object]]:
-    found = []
-    for event in raw.split(b"\n\n"):
-        if event.startswith(b"data: {"):
-            found.append(json.loads(event[6:]))
-    return found
+    return [json.loads(event[6:]) for event in raw.split(b"\n\n") if event.startswith(b"data: {")]
 
 
 def prompt_and_frames(raw: bytes) -> tuple[list[int], list[tuple[list[int], str]]]:
@@ -207,51 +204,54 @@ def record_end(
             )
 
 
-def leader(server: Server) -> int:
-    return members(server)[0].pid
+def terminate(server: Server) -> None:
+    os.kill(members(server)[0].pid, signal.SIGTERM)
+
+
+def record_plain(server: Server, long: tuple[str, dict[str, object]]) -> None:
+    record_pairs(server.url)
+    record_stops(server.url)
+    record_stop_token(server.url)
+    record_continuations(server.url)
+    record_end(
+        server,
+        "engine-killed",
+        lambda: os.kill(engines(server)[0].pid, signal.SIGKILL),
+        long,
+    )
 
 
 def main(only: list[str]) -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     long = completion(max_tokens=600, temperature=0, ignore_eos=True)
-    with tempfile.TemporaryDirectory() as folder:
-        server = Server(
-            Path(folder),
-            free_ports(1)[0],
-            flags=("--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
-        )
-        if not only or "tools" in only:
-            with running(server):
-                record_tools(server.url)
-        server = Server(Path(folder), free_ports(1)[0])
-        if not only or "plain" in only:
-            with running(server):
-                record_pairs(server.url)
-                record_stops(server.url)
-                record_stop_token(server.url)
-                record_continuations(server.url)
-                record_end(
-                    server,
-                    "engine-killed",
-                    lambda: os.kill(engines(server)[0].pid, signal.SIGKILL),
-                    long,
-                )
-        if not only or "term" in only:
-            with running(server):
-                record_end(server, "sigterm", lambda: os.kill(leader(server), signal.SIGTERM), long)
-        for window in (60, 1):
-            if not only or f"window-{window}" in only:
-                windowed = Server(
-                    Path(folder), free_ports(1)[0], flags=("--shutdown-timeout", str(window))
-                )
-                short = completion(max_tokens=250, temperature=0, ignore_eos=True)
-                with running(windowed):
-                    record_end(
-                        windowed,
-                        f"sigterm-window-{window}",
-                        lambda: os.kill(leader(windowed), signal.SIGTERM),
-                        short if window == 60 else long,
-                    )
+    short = completion(max_tokens=250, temperature=0, ignore_eos=True)
+    tools = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
+    # What runs, the server's flags, and what is recorded of it.
+    takes: dict[str, tuple[tuple[str, ...], Callable[[Server], None]]] = {
+        "tools": (tools, lambda server: record_tools(server.url)),
+        "plain": ((), lambda server: record_plain(server, long)),
+        "term": (
+            (),
+            lambda server: record_end(server, "sigterm", partial(terminate, server), long),
+        ),
+        "window-60": (
+            ("--shutdown-timeout", "60"),
+            lambda server: record_end(
+                server, "sigterm-window-60", partial(terminate, server), short
+            ),
+        ),
+        "window-1": (
+            ("--shutdown-timeout", "1"),
+            lambda server: record_end(server, "sigterm-window-1", partial(terminate, server), long),
+        ),
+    }
+    for name, (flags, record) in takes.items():
+        if not only or name in only:
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                running(Server(Path(folder), free_ports(1)[0], flags=flags)) as server,
+            ):
+                record(server)
     return 0
 
 
