@@ -16,7 +16,6 @@ from sqlalchemy import (
     DateTime,
     Index,
     LargeBinary,
-    MetaData,
     Row,
     String,
     Table,
@@ -27,9 +26,8 @@ from sqlalchemy import (
     update,
 )
 
+from gateway.ledger.tables import metadata
 from gateway.seal import NotGood, Seal, Token, Why
-
-metadata = MetaData()
 
 resumptions = Table(
     "resumptions",

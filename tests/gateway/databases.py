@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection, create_engine, event
 
-from gateway.kept import metadata
+from gateway.kept import resumptions
 
 
 class TestedDatabase:
@@ -21,7 +21,7 @@ class TestedDatabase:
                 self.engine, "connect", lambda own, _: setattr(own, "isolation_level", None)
             )
             event.listen(self.engine, "begin", lambda own: own.exec_driver_sql("BEGIN IMMEDIATE"))
-        metadata.create_all(self.engine)
+        resumptions.create(self.engine)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

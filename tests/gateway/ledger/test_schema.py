@@ -8,6 +8,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, text
 
+from gateway.kept import resumptions
 from gateway.ledger.database import Database, StorageError
 from gateway.ledger.tables import VERSION_TABLE, metadata
 
@@ -20,6 +21,7 @@ def test_the_migrations_come_to_what_the_program_knows(
         context = MigrationContext.configure(
             connection, opts={"version_table": VERSION_TABLE, "compare_type": True}
         )
+        assert resumptions.metadata is metadata
         assert compare_metadata(context, metadata) == []
     engine.dispose()
     assert database.folder is None or database.folder.is_dir()

@@ -8,7 +8,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Make requests, runs, legs, gateways and marks."""
+    """Make requests, runs, legs, gateways, marks and resumptions."""
     number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
     op.create_table(
         "requests",
@@ -75,3 +75,14 @@ def upgrade() -> None:
         sa.Column("open_completion", sa.BigInteger, nullable=False),
     )
     op.create_index("marks_of_backend", "marks", ["backend", "id"])
+    op.create_table(
+        "resumptions",
+        sa.Column("id", sa.String(32), primary_key=True),
+        sa.Column("request_id", sa.Text, nullable=False),
+        sa.Column("caller", sa.Text, nullable=False),
+        sa.Column("sealed", sa.LargeBinary, nullable=False),
+        sa.Column("expires_at", sa.DateTime, nullable=False),
+        sa.Column("used_at", sa.DateTime),
+    )
+    op.create_index("resumptions_of_request", "resumptions", ["caller", "request_id"])
+    op.create_index("resumptions_by_end", "resumptions", ["expires_at"])
