@@ -1,4 +1,4 @@
-"""What was found, for people, for programs, and for GitHub's annotations."""
+"""Findings, for people, for programs, and for GitHub's annotations."""
 
 import json
 from collections.abc import Sequence
