@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Generic, TypeVar
 
+from fleet.finding import UnreadableError
 from fleet.strict_yaml import YamlError
 
 STDIN = "-"
@@ -24,7 +25,8 @@ Source = TypeVar("Source")
 class Known(Generic[Source]):
     """What a command knows: ``source`` gives nothing where a text is of no kind it knows.
 
-    ``may_be_known`` tells by the name whether a file in a folder is worth reading; ``command`` is
+    It may raise YamlError and UnreadableError. ``may_be_known`` tells by its name whether a file in
+    a folder is worth reading; ``command`` is
     how it is called.
     """
 
@@ -41,10 +43,6 @@ class Gathered(Generic[Source]):
     problems: list[str] = field(default_factory=list)
     unknown_named: list[str] = field(default_factory=list)
     unknown_found: int = 0
-
-
-class UnreadableError(Exception):
-    """One sentence about a file."""
 
 
 def gather(names: Sequence[str], known: Known[Source]) -> Gathered[Source]:
@@ -90,7 +88,7 @@ def _gather_file(
         text = text_of(name, path)
         source = known.source(name, PurePath(os.path.abspath(path)), text)  # noqa: PTH100 -- no links
     except UnreadableError as error:
-        gathered.problems.append(f"{name}: {error}")
+        gathered.problems.append(f"{name}{error.where}: {error}")
     except YamlError as error:
         hint = (
             f"; it is a template: render it first, `helm template CHART | {known.command} -`"

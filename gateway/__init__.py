@@ -1,0 +1,1 @@
+"""The draining, resuming, billing relay in front of vLLM servers."""
