@@ -13,6 +13,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from fleet.finding import Finding
 from fleet.placed_yaml import Placed
@@ -29,6 +30,9 @@ ELB = "service.beta.kubernetes.io/aws-load-balancer-"
 INGRESS_NGINX = "nginx.ingress.kubernetes.io/"
 F5 = "nginx.org/"
 NLB_TYPES = frozenset({"nlb", "nlb-ip", "external"})
+IDLE = "idle_timeout.timeout_seconds"
+TCP_IDLE = "tcp.idle_timeout.seconds"
+DEREGISTRATION = "deregistration_delay.timeout_seconds"
 ALB_SECONDS = 60.0
 NLB_SECONDS = 350.0
 CLASSIC_SECONDS = 60.0
@@ -78,40 +82,45 @@ def _of_ingress(file: str, ingress: Placed, times: Times) -> Iterator[Finding]:
 
 
 def _of_alb(place: Place, said: Mapping[str, Placed], times: Times) -> Iterator[Finding]:
-    key = f"{ALB}load-balancer-attributes"
-    fix = f"{key}: idle_timeout.timeout_seconds={{seconds}}"
-    attribute = "idle_timeout.timeout_seconds"
+    attribute = _Attribute(f"{ALB}load-balancer-attributes", IDLE, ALB_SECONDS)
     # Another Ingress of the same group may say it.
-    if f"{ALB}group.name" not in said or attribute in _attributes(said.get(key)):
-        where, have, by_default = _attribute(place, said, key, attribute, ALB_SECONDS)
-        yield from proxy.idle(Wait(where, f"the ALB's idle timeout{by_default}", have, fix), times)
+    if f"{ALB}group.name" not in said or IDLE in _attributes(said.get(attribute.key)):
+        yield from proxy.idle(attribute.wait(place, said, "the ALB's idle timeout"), times)
     yield from _of_target_group(place, said, f"{ALB}target-group-attributes", times)
 
 
 def _of_target_group(
     place: Place, said: Mapping[str, Placed], key: str, times: Times
 ) -> Iterator[Finding]:
-    attribute = "deregistration_delay.timeout_seconds"
-    where, have, by_default = _attribute(place, said, key, attribute, DEREGISTRATION_SECONDS)
-    fix = f"{key}: {attribute}={{seconds}}"
-    subject = f"the target group's deregistration delay{by_default}"
-    yield from proxy.deregistration(Wait(where, subject, have, fix), times)
+    attribute = _Attribute(key, DEREGISTRATION, DEREGISTRATION_SECONDS)
+    wait = attribute.wait(place, said, "the target group's deregistration delay")
+    yield from proxy.deregistration(wait, times)
 
 
-def _attributes(said: Placed | None) -> Mapping[str, str]:
+def _attributes(said: Placed | None) -> dict[str, str]:
     pairs = (pair.partition("=") for pair in (said.text if said else "").split(","))
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    return {key.strip(): value.strip() for key, _, value in pairs if key.strip()}
 
 
-def _attribute(
-    place: Place, said: Mapping[str, Placed], key: str, attribute: str, default: float
-) -> tuple[Place, float, str]:
-    """Where a number of seconds stands, the number, and whether it is the default one."""
-    value = _attributes(said.get(key)).get(attribute)
-    if value is None:
-        return place, default, " (by default)"
-    number = float(value) if re.fullmatch(r"[0-9]{1,9}", value) else default
-    return Place(place.file, said[key].line), number, ""
+@dataclass(frozen=True)
+class _Attribute:
+    """A number of seconds in a list of attributes, which is the annotation ``key``."""
+
+    key: str
+    name: str
+    default: float
+
+    def wait(self, place: Place, said: Mapping[str, Placed], subject: str) -> Wait:
+        """What it says; its fix keeps the other attributes of the list."""
+        written = _attributes(said.get(self.key))
+        value = written.get(self.name, "")
+        others = [f"{key}={each}" for key, each in written.items() if key != self.name]
+        fix = f"{self.key}: {','.join([*others, f'{self.name}=SECONDS'])}"
+        # What others have written may have braces in it.
+        fix = fix.replace("{", "{{").replace("}", "}}").replace("=SECONDS", "={seconds}")
+        if re.fullmatch(r"[0-9]{1,9}", value):
+            return Wait(Place(place.file, said[self.key].line), subject, float(value), fix)
+        return Wait(place, f"{subject} (by default)", self.default, fix)
 
 
 def _of_service(file: str, service: Placed, times: Times) -> Iterator[Finding]:
@@ -137,12 +146,9 @@ def _of_service(file: str, service: Placed, times: Times) -> Iterator[Finding]:
 
 def _of_nlb(place: Place, said: Mapping[str, Placed], times: Times) -> Iterator[Finding]:
     prefix = f"{ELB}listener-attributes."
-    listeners = [key for key in said if key.startswith(prefix)] or [f"{prefix}TCP-443"]
-    for key in listeners:
-        attribute = "tcp.idle_timeout.seconds"
-        where, have, by_default = _attribute(place, said, key, attribute, NLB_SECONDS)
-        fix = f"{key}: {attribute}={{seconds}}"
-        yield from proxy.idle(Wait(where, f"the NLB's idle timeout{by_default}", have, fix), times)
+    for key in [key for key in said if key.startswith(prefix)] or [f"{prefix}TCP-443"]:
+        attribute = _Attribute(key, TCP_IDLE, NLB_SECONDS)
+        yield from proxy.idle(attribute.wait(place, said, "the NLB's idle timeout"), times)
 
 
 def _of_nginx(
@@ -172,8 +178,8 @@ def _of_nginx(
     if text == "1.0":
         yield where.finding(
             Rule.HTTP_VERSION,
-            "proxy-http-version is 1.0, has to be 1.1: the end of an answer is a closed connection, "
-            "and a stream that is cut looks complete",
+            "proxy-http-version is 1.0, has to be 1.1: the end of an answer is a closed "
+            "connection, and a stream that is cut looks complete",
             have="1.0",
             need="1.1",
             fix=f'{prefix}proxy-http-version: "1.1"',

@@ -11,7 +11,7 @@ from fleet.compose_file import described, services
 from fleet.finding import Finding
 from fleet.placed_yaml import Placed
 from gateway.doctor.ending import DOCKER_SECONDS, Ending
-from gateway.doctor.ours import Program, Shutdown, program, swallowing_shell, words
+from gateway.doctor.ours import Program, Shutdown, program, subject, swallowing_shell, words
 from gateway.doctor.rule import RULES, Place, Rule
 from gateway.doctor.times import Times
 
@@ -36,19 +36,20 @@ def findings(file: str, document: Placed, times: Times) -> Iterator[Finding]:
         told = described(name, service)
         found = program(told)
         if found:
-            yield from _of_end(file, service, found, told.subject, times)
-            yield from _of_signals(file, service, told.subject)
+            whose = subject(found, told)
+            yield from _of_end(file, service, found, whose, times)
+            yield from _of_signals(file, service, whose)
 
 
 def _of_end(
-    file: str, service: Placed, found: Program, subject: str, times: Times
+    file: str, service: Placed, found: Program, whose: str, times: Times
 ) -> Iterator[Finding]:
     said = service.get("stop_grace_period")
     first = service.get("command") or service.get("entrypoint") or service
     told = described("", service)
     yield from Ending(
         place=Place(file, (said or service).line),
-        subject=subject,
+        subject=whose,
         setting="stop_grace_period: ",
         unit="s",
         grace=_seconds(said.text) if said else DOCKER_SECONDS,
@@ -64,10 +65,10 @@ def _seconds(text: str) -> float | None:
     return sum(int(number) * UNITS[unit] for number, unit in parts)
 
 
-def _of_signals(file: str, service: Placed, subject: str) -> Iterator[Finding]:
+def _of_signals(file: str, service: Placed, whose: str) -> Iterator[Finding]:
     signal = service.get("stop_signal")
     if signal and signal.text not in TERM and "$" not in signal.text:
-        why = f"{subject}stop_signal is {signal.text}, has to be SIGTERM: by it a drain begins"
+        why = f"{whose}stop_signal is {signal.text}, has to be SIGTERM: by it a drain begins"
         fix = RULES[Rule.STOP_SIGNAL].fix.format(setting="stop_signal: ")
         place = Place(file, signal.line)
         yield place.finding(Rule.STOP_SIGNAL, why, have=signal.text, need="SIGTERM", fix=fix)
@@ -78,5 +79,5 @@ def _of_signals(file: str, service: Placed, subject: str) -> Iterator[Finding]:
     shell = swallowing_shell(command)
     if shell:
         first = service.get("command") or service.get("entrypoint") or service
-        why = f"{subject}{shell} gets SIGTERM and does not pass it on: SIGKILL comes unannounced"
+        why = f"{whose}{shell} gets SIGTERM and does not pass it on: SIGKILL comes unannounced"
         yield Place(file, first.line).finding(Rule.SHELL_SIGNAL, why)

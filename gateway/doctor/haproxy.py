@@ -163,7 +163,7 @@ def _parameters(backend: Section, server: Line) -> dict[str, str]:
     said: dict[str, str] = {}
     lines = [*(line.words[1:] for line in backend.all("default-server")), server.words[3:]]
     for words in lines:
-        for word, after in zip(words, (*words[1:], ""), strict=True):
+        for word, after in zip(words, (*words[1:], ""), strict=False):
             if word.startswith("no-"):
                 said.pop(word.removeprefix("no-"), None)
             said[word] = after

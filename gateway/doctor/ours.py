@@ -45,6 +45,11 @@ def program(described: Described, labels: str = "") -> Program | None:
     return Program.VLLM if described.certainty is not Certainty.NO else None
 
 
+def subject(found: Program, described: Described) -> str:
+    """Beginning of a sentence about it; of a server it says where it is not sure."""
+    return f"{described.name}: " if found is Program.GATEWAY else described.subject
+
+
 class Absent(StrEnum):
     """Why there is no number."""
 

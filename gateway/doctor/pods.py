@@ -14,7 +14,7 @@ from fleet.finding import Finding
 from fleet.manifest import described
 from fleet.placed_yaml import Placed
 from gateway.doctor.ending import KUBERNETES_SECONDS, Ending
-from gateway.doctor.ours import Program, Shutdown, program, swallowing_shell, words
+from gateway.doctor.ours import Program, Shutdown, program, subject, swallowing_shell, words
 from gateway.doctor.rule import Place, Rule
 from gateway.doctor.times import Times
 
@@ -64,18 +64,18 @@ def pods(file: str, thing: Placed) -> Iterator[Pod]:
 def findings(pod: Pod, times: Times) -> Iterator[Finding]:
     """What is wrong with the end and the probes of a pod's programs."""
     for found, container in pod.programs():
-        subject = described(container).subject
-        yield from _of_end(pod, found, container, subject, times)
+        told = subject(found, described(container))
+        yield from _of_end(pod, found, container, told, times)
         if found is Program.GATEWAY:
-            yield from _of_probes(pod.file, container, subject)
+            yield from _of_probes(pod.file, container, told)
 
 
 def _of_end(
-    pod: Pod, found: Program, container: Placed, subject: str, times: Times
+    pod: Pod, found: Program, container: Placed, whose: str, times: Times
 ) -> Iterator[Finding]:
     before, unknown = _before(container)
     if unknown:
-        why = f"{subject}how long preStop takes is not seen here; it counts inside the grace period"
+        why = f"{whose}how long preStop takes is not seen here; it counts inside the grace period"
         yield Place(pod.file, unknown.line).finding(Rule.PRESTOP_UNKNOWN, why)
     said = pod.spec.get("terminationGracePeriodSeconds")
     grace = _number(said.text) if said else KUBERNETES_SECONDS
@@ -83,7 +83,7 @@ def _of_end(
     command = container.get("args") or container.get("command") or container
     yield from Ending(
         place=Place(pod.file, line),
-        subject=subject,
+        subject=whose,
         setting="terminationGracePeriodSeconds: ",
         unit="",
         grace=grace,
@@ -92,7 +92,7 @@ def _of_end(
     ).findings(found, Shutdown.of(described(container)), Place(pod.file, command.line), times)
     shell = swallowing_shell(_words(container))
     if shell:
-        why = f"{subject}{shell} gets SIGTERM and does not pass it on: SIGKILL comes unannounced"
+        why = f"{whose}{shell} gets SIGTERM and does not pass it on: SIGKILL comes unannounced"
         yield Place(pod.file, command.line).finding(Rule.SHELL_SIGNAL, why)
 
 
@@ -125,13 +125,13 @@ def _before(container: Placed) -> tuple[float, Placed | None]:
     return sum(float(number) * UNITS[unit] for number, unit in sleeps), None
 
 
-def _of_probes(file: str, container: Placed, subject: str) -> Iterator[Finding]:
+def _of_probes(file: str, container: Placed, whose: str) -> Iterator[Finding]:
     liveness, readiness = container.get("livenessProbe"), container.get("readinessProbe")
     alive, ready = _path(liveness), _path(readiness)
     if liveness and alive and alive in (READY, ready):
         same = "" if alive == READY else ", as readiness does"
         why = (
-            f"{subject}liveness asks {alive}{same}, has to ask /-/healthy: a gateway that drains "
+            f"{whose}liveness asks {alive}{same}, has to ask /-/healthy: a gateway that drains "
             "says 503 to readiness, and would be restarted amid its streams"
         )
         place = Place(file, liveness.line)
@@ -139,7 +139,7 @@ def _of_probes(file: str, container: Placed, subject: str) -> Iterator[Finding]:
     if ready != READY:
         have = ready or "nothing"
         why = (
-            f"{subject}readiness asks {have}, has to ask {READY}: a gateway that drains must get "
+            f"{whose}readiness asks {have}, has to ask {READY}: a gateway that drains must get "
             "no new requests"
         )
         place = Place(file, (readiness or container).line)
