@@ -117,10 +117,10 @@ def _of_checks(file: str, backend: Section, times: Times) -> Iterator[Finding]:
         if "track" in said or "disabled" in said:
             continue
         if "check" not in said or asked != READY:
-            have = (asked or "the port alone") if "check" in said else "no check"
+            have = (asked or "the port alone") if "check" in said else "nothing"
             why = (
-                f"{backend.name}: {have}, has to be a check of {READY}: a gateway that drains goes "
-                "on getting requests, and refuses them"
+                f"{backend.name}: its check asks {have}, has to ask {READY}: a gateway that drains "
+                "goes on getting requests, and refuses them"
             )
             where = Place(file, at.number) if at and "check" in said else place
             yield where.finding(Rule.CHECK_READY, why, have=have, need=READY)

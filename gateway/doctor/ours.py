@@ -94,9 +94,9 @@ def words(text: str) -> list[str]:
 def swallowing_shell(command: Sequence[str]) -> str:
     """The shell that gets SIGTERM in place of the program and does not pass it on; empty for none.
 
-    A shell replaces itself by the program where the script says ``exec`` or is one command; bash
-    does so for the last of several, too, dash does not (tried: bash 5.2, dash 0.5.12). The first
-    process of a container ignores SIGTERM unless it handles it (signal(7), pid_namespaces(7)).
+    A shell replaces itself by the program where the script says ``exec``; bash does so for its last
+    command, too, unless that is piped, dash never (tried: bash 5.2, dash 0.5.12). The first process
+    of a container ignores SIGTERM unless it handles it (pid_namespaces(7)).
     """
     for at, word in enumerate(command[:4]):
         if not SHELL.fullmatch(word):
@@ -114,8 +114,6 @@ def _swallows(shell: str, script: str) -> bool:
         return False
     joined = script.replace("\\\n", " ")
     parts = [part for part in re.split(r"&&|\|\||[;|&\n]", joined) if part.strip()]
-    if len(parts) == 1:
-        return joined.endswith("&")
-    last = GATEWAY.search(parts[-1]) or SERVES.search(parts[-1])
+    last = not joined.endswith("&") and (GATEWAY.search(parts[-1]) or SERVES.search(parts[-1]))
     piped = re.search(r"(?<!\|)\|(?!\|)", joined) is not None
     return not (shell.endswith("bash") and last and not piped)

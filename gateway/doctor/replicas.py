@@ -148,8 +148,8 @@ def _of_one_budget(budget: Thing, name: str, replicas: int) -> Iterator[Finding]
 
 
 def selects(selector: Placed | None, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector takes these labels; an empty one takes all."""
-    if selector is None:
+    """Whether a label selector takes these labels; an empty one takes all, none takes none."""
+    if selector is None or not isinstance(selector.value, Mapping):
         return False
     wanted = selector.get("matchLabels")
     if wanted and any(labels.get(key) != each.text for key, each in wanted.entries.items()):

@@ -74,7 +74,7 @@ def findings(files: Sequence[UnitFile], times: Times) -> Iterator[Finding]:
 def _described(unit: _Whole) -> Described:
     image, started = unit.last("Image"), unit.started()
     command = started[1] if started else ""
-    run = re.search(r"(?<!\S)(\S*vllm\S*/?vllm-openai\S*|vllm/\S+)", command)
+    run = re.search(r"(?<!\S)(\S*vllm-openai\S*|\S*\bvllm/vllm\S*)", command)
     return Described(unit.name, image[1] if image else (run[1] if run else ""), command)
 
 
