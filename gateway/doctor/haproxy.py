@@ -33,7 +33,7 @@ READY = "/-/ready"
 def findings(file: str, found: Sequence[Section], peers: Peers, times: Times) -> Iterator[Finding]:
     """What does not fit in a file with these sections."""
     backends = [each for each in found if each.kind in ("backend", "listen")]
-    with_servers = [each for each in backends if each.all("server") or each.all("server-template")]
+    with_servers = [each for each in backends if each.servers]
     ours = [each for each in with_servers if _is_ours(each, peers)]
     for backend in ours:
         yield from _of_backend(file, backend, times)
@@ -51,8 +51,8 @@ def findings(file: str, found: Sequence[Section], peers: Peers, times: Times) ->
 
 
 def _is_ours(section: Section, peers: Peers) -> bool:
-    servers = (*section.all("server"), *section.all("server-template"))
-    return peers.names(" ".join([section.name, *(" ".join(each.words[:4]) for each in servers)]))
+    servers = (" ".join(each.words[:4]) for each in section.servers)
+    return peers.names(" ".join([section.name, *servers]))
 
 
 def _leads_to(section: Section, names: set[str]) -> bool:
@@ -104,9 +104,9 @@ def _of_backend(file: str, backend: Section, times: Times) -> Iterator[Finding]:
 
 def _of_checks(file: str, backend: Section, times: Times) -> Iterator[Finding]:
     asked, at = _asked(backend)
-    servers = (*backend.all("server"), *backend.all("server-template"))
-    for server in servers:
-        said = _parameters(backend, server)
+    defaults = [line.words[1:] for line in backend.all("default-server")]
+    for server in backend.servers:
+        said = _parameters([*defaults, server.words[3:]])
         place = Place(file, server.number)
         if said.get("on-marked-down") == "shutdown-sessions":
             why = (
@@ -158,10 +158,9 @@ def _asked(backend: Section) -> tuple[str, Line | None]:
     return "", None
 
 
-def _parameters(backend: Section, server: Line) -> dict[str, str]:
+def _parameters(lines: Sequence[tuple[str, ...]]) -> dict[str, str]:
     """A server's parameters after those of default-server; each with the word that follows it."""
     said: dict[str, str] = {}
-    lines = [*(line.words[1:] for line in backend.all("default-server")), server.words[3:]]
     for words in lines:
         for word, after in zip(words, (*words[1:], ""), strict=False):
             if word.startswith("no-"):

@@ -10,12 +10,16 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fleet.finding import UnreadableError
+
 SECTION = re.compile(
     r"[ \t]*(global|defaults|frontend|backend|listen|peers|resolvers|userlist|mailers|cache"
     r"|program|http-errors|ring|log-forward|fcgi-app|crt-store|traces|acme)(?:[ \t]|$)"
 )
 UNITS = {"us": 1e-6, "ms": 0.001, "": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 MOST_LINE = 10_000
+MOST_LINES = 20_000
+MOST_INHERITED = 1_000
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,11 @@ class Section:
         both = (*self.inherited, *self.lines)
         return tuple(line for line in both if line.words[: len(start)] == start)
 
+    @property
+    def servers(self) -> tuple[Line, ...]:
+        """The lines of its servers, which no defaults have."""
+        return tuple(line for line in self.lines if line.words[0] in ("server", "server-template"))
+
     def last(self, *start: str) -> Line | None:
         """The one of them that counts."""
         found = self.all(*start)
@@ -54,7 +63,9 @@ class Section:
 
 
 def sections(text: str) -> tuple[Section, ...]:
-    """The sections of a file, with their defaults."""
+    """The sections of a file, with their defaults. Raises UnreadableError."""
+    if text.count("\n") > MOST_LINES:
+        raise UnreadableError(f"has more than {MOST_LINES} lines")
     found: list[Section] = []
     unnamed: tuple[Line, ...] = ()
     named: dict[str, tuple[Line, ...]] = {}
@@ -67,6 +78,10 @@ def sections(text: str) -> tuple[Section, ...]:
             # One defaults section inherits from another only by `from`.
             unnamed = (*(inherited if origin else ()), *lines)
             named[name] = unnamed
+            if len(unnamed) > MOST_INHERITED:
+                raise UnreadableError(
+                    f"has more than {MOST_INHERITED} lines of defaults", head.number
+                )
         if kind not in ("frontend", "backend", "listen"):
             inherited = ()
         found.append(Section(kind, name, head.number, lines, inherited))
@@ -91,6 +106,8 @@ def _parts(text: str) -> Iterator[tuple[Line, tuple[Line, ...]]]:
 
 
 def _words(raw: str) -> tuple[str, ...]:
+    if not re.search(r"[\\'\"]", raw):
+        return tuple(raw.partition("#")[0].split())
     try:
         return tuple(shlex.split(raw, comments=True))
     except ValueError:

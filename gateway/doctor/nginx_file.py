@@ -17,6 +17,7 @@ import crossplane
 from fleet.finding import UnreadableError
 
 MOST_LEVELS = 30
+MOST_DIRECTIVES = 20_000
 MOST_INCLUDES = 500
 MOST_INCLUDE_LEVELS = 10
 PREFIXES = ("/etc/nginx/", "/usr/local/nginx/conf/", "/usr/local/etc/nginx/")
@@ -44,6 +45,9 @@ class Directive:
 
 def parsed(file: str, text: str) -> tuple[Directive, ...]:
     """The directives of a file, includes as they stand. Raises UnreadableError."""
+    # Each ends with one of these; parsing takes 0.1 ms for each.
+    if text.count(";") + text.count("{") > MOST_DIRECTIVES:
+        raise UnreadableError(f"has more than {MOST_DIRECTIVES} directives")
     # crossplane reads files by their names only.
     with tempfile.NamedTemporaryFile("w", suffix=".conf", encoding="utf-8") as copy:
         copy.write(text)
@@ -109,6 +113,9 @@ class Including:
 
     def _include(self, include: Directive, root: NginxFile, level: int) -> Iterator[Directive]:
         if level >= MOST_INCLUDE_LEVELS:
+            return
+        self._left -= 1
+        if self._left < 0:
             return
         found = [each for each in self._files if _matches(include.args[0], root, each)]
         if not found and not HARMLESS.search(include.args[0]):

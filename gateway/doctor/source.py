@@ -25,11 +25,12 @@ NGINX_SUFFIXES = frozenset({".conf", ".nginx"})
 NGINX_FOLDERS = frozenset({"sites-enabled", "sites-available", "conf.d", "snippets"})
 # Looked for before the text is parsed, which takes a second for each few hundred kilobytes.
 WORTH_PARSING = re.compile(
-    r"\bapiVersion\b|^[\"']?(?:services|gateway|backends|discovery)[\"']?\s*:|^\s*\{", re.MULTILINE
+    r"\bapiVersion\b|^[\"']?(?:services|gateway|backends|discovery)[\"']?[ \t]*:|\A\s*\{",
+    re.MULTILINE,
 )
 NGINX = re.compile(
-    r"^\s*(?:(?:server|http|events|location\s[^{};]*|upstream\s[^{};]*)\s*\{"
-    r"|(?:proxy_\w+|include|worker_\w+)\s[^;]*;)",
+    r"^[ \t]*(?:(?:server|http|events|(?:location|upstream)[ \t][^{};\n]{1,300})\s?\{"
+    r"|(?:proxy_\w{1,40}|include|worker_\w{1,40})[ \t][^;\n]{1,300};)",
     re.MULTILINE,
 )
 HAPROXY = re.compile(

@@ -132,7 +132,7 @@ KEYS = st.sampled_from(
 SCALARS = st.none() | st.booleans() | st.integers() | st.text() | st.sampled_from(
     ["vllm-gateway", "vllm/vllm-openai", "vllm serve --shutdown-timeout 3", "sh -c 'a; vllm serve'",
      "Deployment", "PodDisruptionBudget", "Service", "Ingress", "ConfigMap", "50%", "10s",
-     "/-/ready", "LoadBalancer", "nginx", "alb", "idle_timeout.timeout_seconds={}", 
+     "/-/ready", "LoadBalancer", "nginx", "alb", "idle_timeout.timeout_seconds={}",
      "HorizontalPodAutoscaler"]
 )  # fmt: skip
 TREES = st.recursive(

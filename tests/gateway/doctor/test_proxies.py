@@ -233,3 +233,17 @@ def test_an_ingress_is_judged_by_its_controllers_annotations(
 def test_a_load_balancer_of_aws_is_judged(annotations: str, spec: str, expected: list[str]) -> None:
     text = "apiVersion: v1\nkind: Service\nmetadata: {name: vllm-gateway, annotations: {%s}}\n"
     assert rules(a_yaml=(text % annotations) + f"spec: {{{spec}}}\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("a.conf", "server { a b; }\n" * 10_001, "has more than 20000 directives"),
+        ("a.cfg", "backend a\n" * 20_001, "has more than 20000 lines"),
+        ("a.cfg", "defaults\n" + " mode tcp\n" * 1_001, "has more than 1000 lines of defaults"),
+    ],
+)
+def test_what_would_take_too_long_is_one_sentence(name: str, text: str, sentence: str) -> None:
+    with pytest.raises(UnreadableError) as caught:
+        judged_files({name: text})
+    assert str(caught.value) == sentence
