@@ -104,9 +104,12 @@ def _of_backend(file: str, backend: Section, times: Times) -> Iterator[Finding]:
 
 def _of_checks(file: str, backend: Section, times: Times) -> Iterator[Finding]:
     asked, at = _asked(backend)
-    defaults = [line.words[1:] for line in backend.all("default-server")]
+    defaults: dict[str, str] = {}
+    for line in backend.all("default-server"):
+        _take(line.words[1:], defaults)
     for server in backend.servers:
-        said = _parameters([*defaults, server.words[3:]])
+        said = dict(defaults)
+        _take(server.words[3:], said)
         place = Place(file, server.number)
         if said.get("on-marked-down") == "shutdown-sessions":
             why = (
@@ -158,15 +161,12 @@ def _asked(backend: Section) -> tuple[str, Line | None]:
     return "", None
 
 
-def _parameters(lines: Sequence[tuple[str, ...]]) -> dict[str, str]:
-    """A server's parameters after those of default-server; each with the word that follows it."""
-    said: dict[str, str] = {}
-    for words in lines:
-        for word, after in zip(words, (*words[1:], ""), strict=False):
-            if word.startswith("no-"):
-                said.pop(word.removeprefix("no-"), None)
-            said[word] = after
-    return said
+def _take(words: Sequence[str], said: dict[str, str]) -> None:
+    """Put a server's parameters over what was said; each with the word that follows it."""
+    for word, after in zip(words, (*words[1:], ""), strict=False):
+        if word.startswith("no-"):
+            said.pop(word.removeprefix("no-"), None)
+        said[word] = after
 
 
 def _of_global(file: str, found: Sequence[Section], times: Times) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ SECTION = re.compile(
 UNITS = {"us": 1e-6, "ms": 0.001, "": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 MOST_LINE = 10_000
 MOST_LINES = 20_000
-MOST_INHERITED = 1_000
+MOST_INHERITED = 200
 
 
 @dataclass(frozen=True)

@@ -240,10 +240,24 @@ def test_a_load_balancer_of_aws_is_judged(annotations: str, spec: str, expected:
     [
         ("a.conf", "server { a b; }\n" * 10_001, "has more than 20000 directives"),
         ("a.cfg", "backend a\n" * 20_001, "has more than 20000 lines"),
-        ("a.cfg", "defaults\n" + " mode tcp\n" * 1_001, "has more than 1000 lines of defaults"),
+        ("a.cfg", "defaults\n" + " mode tcp\n" * 201, "has more than 200 lines of defaults"),
     ],
 )
 def test_what_would_take_too_long_is_one_sentence(name: str, text: str, sentence: str) -> None:
     with pytest.raises(UnreadableError) as caught:
         judged_files({name: text})
     assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(60, []), (59, ["proxy-shutdown"])])
+def test_a_proxy_has_the_window_and_need_not_have_more(seconds: int, expected: list[str]) -> None:
+    text = f"worker_shutdown_timeout {seconds};\nserver {{ {GOOD} {LONG} location /v1 {{\n"
+    assert rules(a_conf=text + "proxy_pass http://a; } }\n") == expected
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(60, []), (59, ["deregistration"])])
+def test_a_target_group_has_the_window(seconds: int, expected: list[str]) -> None:
+    idle = "alb.ingress.kubernetes.io/load-balancer-attributes: idle_timeout.timeout_seconds=900"
+    delay = f"{TARGETS}: deregistration_delay.timeout_seconds={seconds}"
+    text = INGRESS.replace("ANNOTATIONS", f"{idle}, {delay}").replace("CLASS", "alb")
+    assert rules(a_yaml=text) == expected
