@@ -154,6 +154,7 @@ class Gateways:
 
     def drain(self, backend: Backend, progress: Progress | None = None) -> Drained:
         """Move the streams."""
+        del progress
         self._write("drain")
         return Drained(ok=True, why=f"no stream was left on {backend.name}", left=0)
 
