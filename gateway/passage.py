@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gateway import access_log
 from gateway.bill import Admission, BillError, Closed, End, Opened
 from gateway.choose import NoBackend, choose
 from gateway.errors import Refusal
@@ -75,6 +76,9 @@ class Passage:
                     return
             why = await self._all_legs()
             self._close(why)
+            how = "broken" if why else str(self._status)
+            tokens = self._tally.used().completion_tokens
+            access_log.ended(self, how, office.now() - self.began, tokens)
         finally:
             del office.in_flight[self.id]
             office.counts.ended(office.now() - self.began)

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gateway import access_log
 from gateway.ask import Ask, Never, first_body
 from gateway.bill import Admission, BillError, LegEnd, Opened
 from gateway.choose import NoBackend, choose
@@ -85,6 +86,8 @@ class Generation:
             if await self._is_admitted():
                 outcome = await self._all_legs()
                 await self._parting.end(outcome, self._reason)
+                seconds = office.now() - self.began
+                access_log.ended(self, outcome.how, seconds, self._stream.completion_tokens)
         finally:
             del office.in_flight[self.id]
             office.counts.ended(office.now() - self.began)
