@@ -63,7 +63,9 @@ def test_a_webhook_says_503_while_the_database_is_away_and_is_taken_up_after_tha
     limits = making.limits(token_file=tmp_path / "token")
     store, journal, clock = Store(postgresql.database()), Journal(), Clock(at(60))
     own = registry(RemediatorCollector(limits.mode, ("gpu-a",), store, journal, clock))
-    client = create_app(Desk(limits, store, journal, FakeLoop(), own, clock)).test_client()
+    client = create_app(
+        Desk(limits, store, journal, FakeLoop(), own, clock, making.settings())
+    ).test_client()
 
     def post() -> int:
         return client.post("/api/alerts", data=body(one()), headers=TOKEN).status_code
