@@ -18,9 +18,9 @@ from gateway.keys import Keys
 from gateway.office import Office
 from gateway.passage import Errand, Passage
 from gateway.relay import Generation, Wanted
+from gateway.reply import Headers, Reply, Request
 from gateway.stream import Stream
 from gateway.taking_up import TakingUp
-from gateway.wire import Headers, Reply, Request
 from gateway.wish import wish
 
 TEXT: Headers = (("content-type", "text/plain; charset=utf-8"),)

@@ -8,10 +8,10 @@ from gateway.heads import Head
 from gateway.kept import Taken
 from gateway.office import Office
 from gateway.relay import Generation, Wanted
+from gateway.reply import Reply, Request
 from gateway.seal import SENTENCES, STATUSES, NotGood
 from gateway.snapshot import Snapshot
 from gateway.stream import Stream
-from gateway.wire import Reply, Request
 from gateway.wish import Wish
 
 TOO_FAR_BACK = "events after this id were sent, and they cannot be made again"
@@ -66,7 +66,7 @@ class TakingUp:
             self._refuse(reply, Refusal(409, why, retry_after=1, code="busy"))
             return
         head = Head("POST", asked.route, request.headers, stream.request_id)
-        generation = Generation(office, Wanted(stream, head, caller, None), reply)
+        generation = Generation(office, Wanted(stream, head, caller, None, taken), reply)
         await generation.run()
 
     def _refuse(self, reply: Reply, refusal: Refusal) -> None:

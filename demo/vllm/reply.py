@@ -92,7 +92,7 @@ class Reply:
         ids = [] if output.token is None else [output.token]
         text = _text(ids, output.finish)
         chat = self.ask.kind is Kind.CHAT
-        said = {"delta": {"content": text}} if chat else {"text": text}
+        said: Json = {"delta": {"content": text}} if chat else {"text": text}
         choice = self._choice(said, ids, output.finish)
         token_ids = choice.pop("token_ids")
         if chat and output.finish is None:

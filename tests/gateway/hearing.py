@@ -116,7 +116,7 @@ class Heard:
     def goodbye(self) -> dict[str, Any] | None:
         """The shutdown frame, if there is one; it must be the last one then."""
         found = [frame for frame in self.objects if frame.get("type") == "shutdown"]
-        assert not found or found == [self.objects[-1]] and not self.done
+        assert not found or (found == [self.objects[-1]] and not self.done)
         return found[0] if found else None
 
     @property
