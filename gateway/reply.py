@@ -111,9 +111,7 @@ class Reply:
     def send(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a whole answer."""
         length = () if status in NO_BODY else ((LENGTH, str(len(body))),)
-        self._head(status, (*headers, *length))
-        if body and not self._head_only:
-            self._wire.send(body)
+        self._head(status, (*headers, *length), b"" if self._head_only else body)
         self._done()
 
     def cut(self) -> None:
@@ -121,14 +119,14 @@ class Reply:
         self.ended = True
         self._wire.abort()
 
-    def _head(self, status: int, headers: Headers) -> None:
+    def _head(self, status: int, headers: Headers, body: bytes = b"") -> None:
         self.begun = True
         phrase = PHRASES.get(status, "")
         lines = [f"HTTP/1.1 {status} {phrase}"]
         lines += [f"{name}: {value}" for name, value in (*headers, *self.extra)]
         if not self._keep_alive:
             lines.append("connection: close")
-        self._wire.send("\r\n".join([*lines, "", ""]).encode("latin-1", errors="replace"))
+        self._wire.send("\r\n".join([*lines, "", ""]).encode("latin-1", errors="replace") + body)
 
     def _done(self) -> None:
         if not self.ended:

@@ -16,6 +16,7 @@ from gateway.errors import Refusal
 from gateway.reply import Answering, Handler, Reply, Request
 
 LARGEST_HEAD = 64 * 1024
+OFFER = frozenset({"connection", "http2-settings", "upgrade"})
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 # What a refused client is still sending is read for so long: with bytes unread the connection
 # would be reset, and the refusal lost.
@@ -69,13 +70,22 @@ class Wire(asyncio.Protocol):
                 self._parser.feed_data(data)
                 break
             except httptools.HttpParserUpgrade as upgrade:
-                # No other protocol is spoken here: the client is answered in this one.
-                self._parser = httptools.HttpRequestParser(self)
-                data = data[upgrade.args[0] :]
+                data = self._without_offer() + data[upgrade.args[0] :]
             except httptools.HttpParserError:
                 self._refuse(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
         if self.busy and self._waiting and self._transport is not None:
             self._transport.pause_reading()
+
+    def _without_offer(self) -> bytes:
+        """The head of a request that offers to speak another protocol, as one that does not."""
+        method = self._parser.get_method().decode("latin-1")
+        if method == "CONNECT":
+            self._refuse(HTTPStatus.BAD_REQUEST, "this is no proxy")
+        lines = [f"{method} {self._target.decode('latin-1')} HTTP/1.1"]
+        lines += [f"{k}: {v}" for k, v in self._headers.items() if k not in OFFER]
+        self._parser = httptools.HttpRequestParser(self)
+        self._begin()
+        return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
     def eof_received(self) -> bool:
         """A client that closes its half has hung up."""
@@ -133,6 +143,8 @@ class Wire(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """The request is there in full."""
+        if self._parser.should_upgrade():
+            return  # it is not: the parser leaves its body to whatever is spoken next
         if self._closing or self._refusal is not None or self._transport is None:
             return
         method = self._parser.get_method().decode("latin-1")
