@@ -45,7 +45,7 @@ def test_an_attempt_is_not_made_whose_step_could_not_be_written(
         stage.evidence.while_saving = postgresql.stop
         stage.tell()
         with pytest.raises(StorageError):
-            stage.remedy.consider(stage.incident.id)
+            stage.remedy.consider(stage.incident.id, lambda: True)
         assert stage.restarter.restarted == []
         postgresql.start()
         stage.evidence.while_saving = lambda: None
