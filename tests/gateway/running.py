@@ -86,6 +86,9 @@ class Process:
     def term(self) -> None:
         self._process.send_signal(signal.SIGTERM)
 
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
     def freeze(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
 
