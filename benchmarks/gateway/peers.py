@@ -37,6 +37,7 @@ http {{
       proxy_set_header Connection "";
       proxy_buffering off;
       proxy_read_timeout 600s;
+      {location}
     }}
   }}
 }}
@@ -62,11 +63,16 @@ def nginx_(folder: Path, port: int, upstream: int) -> Command:
     return Command(nginx_command(folder, port, [upstream]))
 
 
-def nginx_command(folder: Path, port: int, upstreams: Sequence[int]) -> list[str]:
-    """The command that serves one port from several."""
-    servers = " ".join(f"server 127.0.0.1:{one};" for one in upstreams)
+def nginx_command(
+    folder: Path, port: int, upstreams: Sequence[int], *, server: str = "", location: str = ""
+) -> list[str]:
+    """The command that serves one port from several.
+
+    ``server``: parameters of each of them. ``location``: directives of the location.
+    """
+    servers = " ".join(f"server 127.0.0.1:{one} {server};" for one in upstreams)
     file = folder / "nginx.conf"
-    file.write_text(NGINX.format(folder=folder, port=port, servers=servers))
+    file.write_text(NGINX.format(folder=folder, port=port, servers=servers, location=location))
     folder.chmod(0o755)
     return [nginx(), "-c", str(file), "-p", str(folder)]
 
