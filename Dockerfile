@@ -1,4 +1,4 @@
-# One image for both programs; the command says which: vllm-exporter or vllm-remediator.
+# One image for all programs; the command says which: vllm-exporter, vllm-remediator or vllm-gateway.
 FROM python:3.12-slim AS build
 WORKDIR /src
 RUN python -m venv /opt/lifeguard
@@ -20,6 +20,6 @@ COPY --from=build /opt/lifeguard /opt/lifeguard
 ENV PATH=/opt/lifeguard/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001
 WORKDIR /var/lib/vllm-lifeguard
-EXPOSE 9109 9110
+EXPOSE 8080 9109 9110
 # No health check: one that restarts a watchdog is a watchdog. The programs tell at /-/healthy and /-/ready.
 CMD ["vllm-exporter", "--config.file=/etc/vllm-lifeguard/fleet.yml"]

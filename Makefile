@@ -68,7 +68,8 @@ $(READY): requirements-dev.lock pyproject.toml
 	@touch $@
 
 lock: $(READY)
-	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	$(BIN)/uv pip compile pyproject.toml --extra docker --extra kubernetes --extra postgresql \
+	  --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-annotate --custom-compile-command 'make lock' -q --upgrade \
 	  -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra dev -c requirements.lock --universal \

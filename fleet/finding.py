@@ -11,9 +11,20 @@ class Severity(StrEnum):
     NOTE = "note"
 
 
+class UnreadableError(Exception):
+    """One sentence about a file; ``line`` counts from 1, None where it is about all of it."""
+
+    def __init__(self, sentence: str, line: int | None = None) -> None:
+        super().__init__(sentence)
+        self.where = "" if line is None else f":{line}"
+
+
 @dataclass(frozen=True, order=True)
 class Finding:
-    """Sorted by file and line, which counts from 1. ``why`` and ``fix`` are one sentence each."""
+    """Sorted by file and line, which counts from 1. ``why`` and ``fix`` are one sentence each.
+
+    ``have`` is what is written and ``need`` what it has to be, where a rule is about two values.
+    """
 
     file: str
     line: int
@@ -21,6 +32,8 @@ class Finding:
     severity: Severity
     why: str
     fix: str
+    have: str = ""
+    need: str = ""
 
 
 def mended(findings: tuple[Finding, ...]) -> bool:

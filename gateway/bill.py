@@ -6,6 +6,10 @@ from enum import StrEnum
 from typing import Protocol
 
 
+class BillError(Exception):
+    """The bill cannot be written; one sentence. Nothing may be delivered that is not on it."""
+
+
 class End(StrEnum):
     """How a request ended, as the ledger keeps it.
 

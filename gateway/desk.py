@@ -9,6 +9,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from gateway import cors
 from gateway.admin import Admin
 from gateway.ask import Ask, AskError, Route, ask
 from gateway.errors import Refusal
@@ -54,6 +55,15 @@ class Desk:
         """Answer a request, now or in a while."""
         if self._office.closing:
             reply.close_after()
+        origin, origins = request.headers.get("origin"), self._office.settings.cors_origins
+        if request.method == "OPTIONS":
+            asked_method = request.headers.get("access-control-request-method")
+            asked_headers = request.headers.get("access-control-request-headers")
+            allowed = cors.preflight(origin, asked_method, asked_headers, origins)
+            if allowed is not None:
+                reply.send(204, allowed, b"")
+                return
+        reply.extra = cors.headers_for(origin, origins)
         page = self._pages.get(request.path)
         if page is not None and request.method in ("GET", "HEAD"):
             page(request, reply)

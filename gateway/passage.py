@@ -8,7 +8,8 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.bill import Admission, Closed, End, Opened
+from gateway import access_log
+from gateway.bill import Admission, BillError, Closed, End, Opened
 from gateway.choose import NoBackend, choose
 from gateway.errors import Refusal
 from gateway.heads import ELSEWHERE, Head, passed_back
@@ -65,11 +66,19 @@ class Passage:
             if errand.billed:
                 route = errand.head.target.partition("?")[0]
                 opened = Opened(self.id, self.caller, key, self.model, route, office.wall())
-                if await office.bill.admit(opened) is not Admission.NEW:
+                try:
+                    admission = await office.bill.admit(opened)
+                except BillError as error:
+                    self._refuse(Refusal(503, f"the bill: {error}", retry_after=5))
+                    return
+                if admission is not Admission.NEW:
                     self._refuse(Refusal(409, f"the request {key!r} of this caller is known"))
                     return
             why = await self._all_legs()
             self._close(why)
+            how = "broken" if why else str(self._status)
+            tokens = self._tally.used().completion_tokens
+            access_log.ended(self, how, office.now() - self.began, tokens)
         finally:
             del office.in_flight[self.id]
             office.counts.ended(office.now() - self.began)

@@ -9,8 +9,9 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gateway import access_log
 from gateway.ask import Ask, Never, first_body
-from gateway.bill import Admission, LegEnd, Opened
+from gateway.bill import Admission, BillError, LegEnd, Opened
 from gateway.choose import NoBackend, choose
 from gateway.errors import Refusal
 from gateway.heads import ELSEWHERE, Head
@@ -85,6 +86,8 @@ class Generation:
             if await self._is_admitted():
                 outcome = await self._all_legs()
                 await self._parting.end(outcome, self._reason)
+                seconds = office.now() - self.began
+                access_log.ended(self, outcome.how, seconds, self._stream.completion_tokens)
         finally:
             del office.in_flight[self.id]
             office.counts.ended(office.now() - self.began)
@@ -95,7 +98,11 @@ class Generation:
             return True
         at = self._office.wall()
         opened = Opened(self.id, self.caller, key, self.model, route, at)
-        admission = await self._office.bill.admit(opened)
+        try:
+            admission = await self._office.bill.admit(opened)
+        except BillError as error:
+            self._parting.refuse(Refusal(503, f"the bill: {error}", retry_after=5))
+            return False
         if admission is Admission.NEW:
             return True
         said = "is being answered" if admission is Admission.BUSY else "was answered before"
@@ -192,7 +199,11 @@ class Generation:
             self._refusal += data[: LARGEST_REFUSAL - len(self._refusal)]
             return
         step = self._stream.feed(data)
-        self._deliver(step)
+        try:
+            self._deliver(step)
+        except BillError as error:  # what cannot be billed is not sent
+            self._end_leg(Outcome(How.CUT, f"the bill: {error}"))
+            return
         if step.state is State.COMPLETE:
             self._end_leg(Outcome(How.COMPLETE), abort=step.abort)
         elif step.state is State.INTERRUPTED:

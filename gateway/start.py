@@ -12,7 +12,7 @@ from fleet.flags import flags
 from fleet.gateway import GatewaySettings
 from fleet.listen import Listen
 from fleet.settings import Settings, SettingsError, load
-from gateway import seal_key
+from gateway import cors, seal_key
 from gateway.admin import Admin
 from gateway.collector import GatewayCollector
 from gateway.desk import Desk
@@ -95,6 +95,11 @@ def _ours(settings: Settings) -> GatewaySettings:
     except (OSError, UnicodeDecodeError):
         why = f"{settings.file}: gateway.admin_token_file: {file} cannot be read as a token"
         raise SettingsError((why,)) from None
+    for i, origin in enumerate(settings.gateway.cors_origins):
+        wrong = cors.mistake(origin)
+        if wrong:
+            place = f"{settings.file}: gateway.cors_origins[{i}]"
+            raise SettingsError((f"{place}: {origin!r} {wrong}",))
     return settings.gateway
 
 

@@ -49,13 +49,17 @@ class Answering(Protocol):
 
 
 class Reply:
-    """The answer to one request; every method does nothing once the client is gone."""
+    """The answer to one request; every method does nothing once the client is gone.
+
+    ``extra`` headers go out with every answer, whoever gives it.
+    """
 
     def __init__(self, wire: "Wire", *, keep_alive: bool, head_only: bool) -> None:
         self._wire = wire
         self._keep_alive = keep_alive
         self._head_only = head_only
         self._chunked = False
+        self.extra: Headers = ()
         self.begun = False
         self.ended = False
 
@@ -100,7 +104,7 @@ class Reply:
         self.begun = True
         phrase = PHRASES.get(status, "")
         lines = [f"HTTP/1.1 {status} {phrase}"]
-        lines += [f"{name}: {value}" for name, value in headers]
+        lines += [f"{name}: {value}" for name, value in (*headers, *self.extra)]
         if not self._keep_alive:
             lines.append("connection: close")
         self._wire.send("\r\n".join([*lines, "", ""]).encode("latin-1", errors="replace"))

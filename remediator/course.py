@@ -5,9 +5,10 @@ between, the attempt is found under way and taken up: it is verified, never repe
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from fleet.backend import Backend
 from fleet.settings import Mode, Settings
@@ -47,7 +48,7 @@ class Course:
             return
         drained = ""
         if backend.gateways:
-            drained = self.peers.gateways.drain(backend).why
+            drained = self.peers.gateways.drain(backend, partial(self._tell_left, attempt)).why
             if self.stopping.is_set():
                 return
         attempt = self._advance(attempt, AttemptState.ACTING, evidence=evidence, drained=drained)
@@ -59,6 +60,11 @@ class Course:
             exit_status=outcome.exit_status,
             output=outcome.output,
         )
+
+    def _tell_left(self, attempt: Attempt, left: Mapping[str, int | None]) -> None:
+        """Show whoever watches the attempt how many streams are still there."""
+        known = [count for count in left.values() if count is not None]
+        self.store.attempts.tell(attempt, drained=f"{sum(known)} streams are still there")
 
     def follow(self, attempt_id: int) -> None:
         """Take an attempt that is under way a step further, if it can be.

@@ -38,8 +38,11 @@ class Drained:
 class Drainer(Protocol):
     """Keeps requests away from a backend for as long as it is restarted."""
 
-    def drain(self, backend: Backend) -> Drained:
-        """Move its streams away. Raises nothing, and takes a bounded time."""
+    def drain(self, backend: Backend, progress: Progress | None = None) -> Drained:
+        """Move its streams away. Raises nothing, and takes a bounded time.
+
+        ``progress`` is told how many each gateway has there, whenever that changes.
+        """
         ...
 
     def undrain(self, backend: Backend) -> Drained:

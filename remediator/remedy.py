@@ -27,6 +27,9 @@ from remediator.policy import Examined, examine
 from remediator.proof import Proof
 from remediator.store import Store
 
+Take = Callable[[], bool]
+"""Takes the lock of the backend in question; tells whether it is ours."""
+
 
 @dataclass
 class Remedy:
@@ -56,10 +59,12 @@ class Remedy:
             stopping=self.stopping,
         )
 
-    def consider(self, incident_id: int) -> None:
+    def consider(self, incident_id: int, take: Take) -> None:
         """Decide about an incident, and act on a decision to restart.
 
-        Raises StorageError, and TakenOverError where another remediator has the attempt in hand.
+        Before a server is looked at or touched its lock is taken; where ``take`` cannot, another
+        remediator sees to it. Raises StorageError, and TakenOverError where another remediator has
+        the attempt in hand.
         """
         incident = self.store.incidents.incident(incident_id)
         backend = self.settings.backend(incident.backend)
@@ -67,13 +72,15 @@ class Remedy:
         examined = self._examine(incident, standing)
         if examined.decision.reason is Reason.SUPERSEDED:
             self._open_later(incident, standing)
-        proof = None
-        if backend is not None and isinstance(examined.decision, Verify):
-            proof = self.peers.witness.prove(backend, incident.engine)
-            standing = self._standing(incident, backend)
-        elif backend is None or not isinstance(examined.decision, Restart):
+        if backend is None or not isinstance(examined.decision, Verify | Restart):
             self._record(incident, examined)
             return
+        if not take():
+            return
+        proof = None
+        if isinstance(examined.decision, Verify):
+            proof = self.peers.witness.prove(backend, incident.engine)
+            standing = self._standing(incident, backend)
         attempt = self._decided(incident_id, standing, proof)
         if attempt is not None:
             self.course.begin(attempt, backend)

@@ -1,7 +1,8 @@
 """The loop that hands out what is due: incidents to decide about, attempts to follow.
 
-Several remediators may do so on one database: whoever has taken a backend's lock does its jobs. It
-only reads the database itself. What takes long (looking, asking, restarting) is done in a thread
+Several remediators may do so on one database: whoever has taken a backend's lock looks at it, acts
+on it and follows what it did; merely to decide that nothing is to be done needs no lock. It only
+reads the database itself. What takes long (looking, asking, restarting) is done in a thread
 for each backend, so that a server that loads for ten minutes holds up no other.
 """
 
@@ -16,7 +17,7 @@ from remediator.database import StorageError
 from remediator.incident import Attempt, Incident
 from remediator.journal import line
 from remediator.locks import Locks
-from remediator.remedy import Remedy
+from remediator.remedy import Remedy, Take
 
 TICK_SECONDS = 1.0
 PAUSE_SECONDS = 0.1
@@ -26,16 +27,22 @@ FOLLOW_EVERY_SECONDS = 2.0
 FORGET_EVERY = timedelta(hours=1)
 KEEP_CLOSED = timedelta(days=30)
 STALLED_SECONDS = 30.0
+REFUSED_SECONDS = 3.0
 NEVER = float("-inf")
 
 log = logging.getLogger("remediator")
 
 Job = Callable[[], None]
+LockedJob = Callable[[Take], None]
 
 
 def in_a_thread(job: Job) -> None:
     """Run a job in a thread of its own, which does not keep the program from ending."""
     threading.Thread(target=job, daemon=True).start()
+
+
+def _nothing_to_take() -> bool:
+    return True
 
 
 class Worker:
@@ -57,6 +64,7 @@ class Worker:
         self._awake = threading.Event()
         self._idle = threading.Condition()
         self._in_hand: set[str] = set()
+        self._refused: dict[str, float] = {}
         self._followed: dict[int, float] = {}
         self._forget_at: datetime | None = None
         self._last_turn = monotonic()
@@ -83,12 +91,10 @@ class Worker:
         for attempt in self._store.attempts.under_way():
             if self._monotonic() - self._followed.get(attempt.id, NEVER) >= FOLLOW_EVERY_SECONDS:
                 self._hand_out(attempt.backend, self._following(attempt))
-        with self._idle:
-            in_hand = tuple(self._in_hand)
-        due = self._store.incidents.due(now, besides=in_hand, most=MOST_PER_TURN)
+        due = self._store.incidents.due(now, besides=self._taken(), most=MOST_PER_TURN)
         for incident in due:
             if self._remedy.settings.backend(incident.backend) is None:
-                self._remedy.consider(incident.id)  # asks nobody anything
+                self._remedy.consider(incident.id, _nothing_to_take)  # asks nobody anything
             else:
                 self._hand_out(incident.backend, self._considering(incident))
         if len(due) == MOST_PER_TURN:
@@ -96,6 +102,13 @@ class Worker:
         if self._forget_at is None or now >= self._forget_at:
             self._store.incidents.forget(now - KEEP_CLOSED)
             self._forget_at = now + FORGET_EVERY
+
+    def _taken(self) -> set[str]:
+        """The backends that we have in hand, and those that another remediator just had."""
+        now = self._monotonic()
+        with self._idle:
+            others = {name for name, at in self._refused.items() if now - at < REFUSED_SECONDS}
+            return self._in_hand | others
 
     def wake(self) -> None:
         """Turn now rather than at the next tick. May be called from any thread."""
@@ -111,8 +124,10 @@ class Worker:
         with self._idle:
             return self._idle.wait_for(lambda: not self._in_hand, timeout)
 
-    def _following(self, attempt: Attempt) -> Job:
-        def job() -> None:
+    def _following(self, attempt: Attempt) -> LockedJob:
+        def job(take: Take) -> None:
+            if not take():
+                return
             try:
                 self._remedy.course.follow(attempt.id)
             finally:
@@ -121,10 +136,10 @@ class Worker:
 
         return job
 
-    def _considering(self, incident: Incident) -> Job:
-        def job() -> None:
+    def _considering(self, incident: Incident) -> LockedJob:
+        def job(take: Take) -> None:
             try:
-                self._remedy.consider(incident.id)
+                self._remedy.consider(incident.id, take)
             except TakenOverError:
                 raise
             except Exception:
@@ -134,18 +149,16 @@ class Worker:
 
         return job
 
-    def _hand_out(self, backend: str, job: Job) -> None:
+    def _hand_out(self, backend: str, job: LockedJob) -> None:
         with self._idle:
             if backend in self._in_hand or self._remedy.stopping.is_set():
                 return
             self._in_hand.add(backend)
+        lock = _Lock(self._locks, backend)
 
         def run() -> None:
-            ours = False
             try:
-                ours = self._locks.take(backend)
-                if ours:
-                    job()
+                job(lock.take)
             except TakenOverError as error:
                 log.warning("%s", line(event="taken_over", backend=backend, why=error))
             except StorageError as error:
@@ -153,18 +166,38 @@ class Worker:
             except Exception:
                 log.exception("%s", line(event="job_failed", backend=backend))
             finally:
-                if ours:
-                    self._give_back(backend)
+                lock.give_back()
                 with self._idle:
                     self._in_hand.discard(backend)
+                    if lock.refused:
+                        self._refused[backend] = self._monotonic()
                     self._idle.notify_all()
-                if ours:
+                if not lock.refused:
                     self.wake()
 
         self._start(run)
 
-    def _give_back(self, backend: str) -> None:
+
+class _Lock:
+    """A backend's lock for the length of one job. ``refused``: another remediator has it."""
+
+    def __init__(self, locks: Locks, backend: str) -> None:
+        self.refused = False
+        self._locks = locks
+        self._backend = backend
+        self._ours = False
+
+    def take(self) -> bool:
+        """Take it, if it can be had; tells whether it is ours."""
+        self._ours = self._ours or self._locks.take(self._backend)
+        self.refused = not self._ours
+        return self._ours
+
+    def give_back(self) -> None:
+        """Give it back, if it was taken."""
+        if not self._ours:
+            return
         try:
-            self._locks.release(backend)
+            self._locks.release(self._backend)
         except StorageError as error:
-            log.error("%s", line(event="storage_failed", backend=backend, why=error))  # noqa: TRY400
+            log.error("%s", line(event="storage_failed", backend=self._backend, why=error))  # noqa: TRY400

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SCRIPTS = ("vllm-exporter", "vllm-remediator")
+SCRIPTS = ("vllm-exporter", "vllm-remediator", "vllm-gateway")
 VALID = """
 backends: [{name: gpu-a, url: "http://127.0.0.1:8000", restart: {command: ["true"]}}]
 remediator: {mode: shadow, token_file: token, alertmanager: "http://127.0.0.1:9093"}
+gateway: {admin_token_file: token}
 """
 
 
@@ -46,6 +47,7 @@ def test_the_wheel_holds_the_programs_and_nothing_else(wheel: Path) -> None:
         "fleet",
         "exporter",
         "remediator",
+        "gateway",
     }
     templates = {
         str(file.relative_to(ROOT))

@@ -15,7 +15,7 @@ from benchmarks.crash.boundary import Boundaries, step_of
 from fleet.backend import Backend
 from remediator.case import Standing
 from remediator.database import Database
-from remediator.drain import Drained, Drainer
+from remediator.drain import Drained, Drainer, Progress
 from remediator.incident import Attempt, Incident
 from remediator.peers import Alerts, Saver, Witness
 from remediator.proof import Proof
@@ -111,10 +111,10 @@ class WatchedDrainer:
     peer: Drainer
     boundaries: Boundaries
 
-    def drain(self, backend: Backend) -> Drained:
+    def drain(self, backend: Backend, progress: Progress | None = None) -> Drained:
         """Ask them to move the streams."""
         self.boundaries.reach("drain: before")
-        drained = self.peer.drain(backend)
+        drained = self.peer.drain(backend, progress)
         self.boundaries.reach("drain: after")
         return drained
 
@@ -152,8 +152,9 @@ class Gateways:
 
     told: Path
 
-    def drain(self, backend: Backend) -> Drained:
+    def drain(self, backend: Backend, progress: Progress | None = None) -> Drained:
         """Move the streams."""
+        del progress
         self._write("drain")
         return Drained(ok=True, why=f"no stream was left on {backend.name}", left=0)
 

@@ -1,6 +1,6 @@
 """What the bill costs: the writer's CPU and the wait to be let in, at 1,000 streams of 50 ids/s.
 
-python -m benchmarks.gateway.book [--database URL] [--folder FOLDER] [--seconds N]
+python -m benchmarks.gateway.book [--database URL] [--folder FOLDER] [--seconds N] [--streams N]
 
 Then, for comparison, what CPU three ways take to keep 1,000 runs' progress: one value for all of
 them (ours), a row for each brought up to date, and a row for each added.
@@ -55,12 +55,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--database", help="SQLAlchemy's URL (default: SQLite in FOLDER)")
     parser.add_argument("--folder", type=Path, help="for SQLite's file and the journal")
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--streams", type=int, default=STREAMS)
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         url = arguments.database or f"sqlite:///{folder}/gateway.db"
         database = Database(url)
         for admissions in (0, ADMISSIONS_PER_SECOND):
-            print(_under_load(database, Path(folder), arguments.seconds, admissions))
+            print(
+                _under_load(
+                    database, Path(folder), arguments.seconds, admissions, arguments.streams
+                )
+            )
         with database.write() as connection:
             _others.create_all(connection)
         for name, way in (("value", _value), ("update", _update), ("append", _append)):
@@ -71,14 +76,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _under_load(database: Database, folder: Path, seconds: float, admissions: int) -> str:
+def _under_load(
+    database: Database, folder: Path, seconds: float, admissions: int, streams: int
+) -> str:
     journal = Journal(folder / f"journal-{admissions}")
     writer = Writer(database, journal, 3.0)
     writer.start()
     thread = next(one for one in threading.enumerate() if one.name == "ledger")
     assert thread.ident is not None  # noqa: S101 -- it is started
     clock = time.pthread_getcpuclockid(thread.ident)
-    slots = [_admitted(writer, journal, f"{admissions}-{n}") for n in range(STREAMS)]
+    slots = [_admitted(writer, journal, f"{admissions}-{n}") for n in range(streams)]
     time.sleep(2 * EVERY)
     waits: list[float] = []
     asking = threading.Thread(target=_ask, args=(writer, journal, admissions, seconds, waits))
@@ -106,7 +113,7 @@ def _under_load(database: Database, folder: Path, seconds: float, admissions: in
         if waits
     )
     return (
-        f"streams={STREAMS} ids_per_s={STREAMS * rounds / took:.0f} admissions_per_s={admissions} "
+        f"streams={streams} ids_per_s={streams * rounds / took:.0f} admissions_per_s={admissions} "
         f"writer_cpu_pct={cpu / took * 100:.1f} longest_lag_ms={max(lags) * 1e3:.0f}{shown}"
     )
 

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from gateway.bill import BillError
 from gateway.ledger import schema
 
 BUSY_SECONDS = 5.0
@@ -32,7 +33,7 @@ CONNECT = {
 TIMEOUTS = {"lock_timeout": 5_000, "idle_in_transaction_session_timeout": 10_000}
 
 
-class StorageError(Exception):
+class StorageError(BillError):
     """The database does not do what was asked; the text is one sentence without its secrets."""
 
 

@@ -10,6 +10,7 @@ import os
 import struct
 from pathlib import Path
 
+from gateway.bill import BillError
 from gateway.ledger.entries import BLOCK
 
 SUFFIX = ".journal"
@@ -21,7 +22,7 @@ BOOKED_AT = 12
 PRIVATE = 0o600
 
 
-class JournalError(Exception):
+class JournalError(BillError):
     """The journal cannot take it; one sentence."""
 
 

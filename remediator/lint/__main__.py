@@ -7,14 +7,15 @@ import traceback
 from collections.abc import Sequence
 
 from fleet.finding import mended
+from fleet.findings_report import Format, as_github, as_json, as_text, summary
 from fleet.flags import duration
+from fleet.gather import MOST_BYTES, Known, gather
 from fleet.schema import DefaultsSection
-from remediator.lint.files import MOST_BYTES, gather
-from remediator.lint.report import Format, as_github, as_json, as_text, summary
-from remediator.lint.source import findings
+from remediator.lint.source import Source, findings, may_be_known
 
 FOUND = 1
 NOT_READ = 2
+KNOWN = Known("vllm-remediator lint", may_be_known, Source.known)
 KINDS = "compose files, Kubernetes manifests, systemd and Quadlet units, crontabs"
 DESCRIPTION = f"""\
 Looks for rivals of the remediator: whatever else could restart a vLLM server. Reads {KINDS},
@@ -64,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _lint(files: Sequence[str], form: Format, load_seconds: float) -> int:
-    gathered = gather(files)
+    gathered = gather(files, KNOWN)
     found = findings(gathered.sources, load_seconds)
     looked_at = len(gathered.sources)
     not_known = len(gathered.unknown_named) + gathered.unknown_found

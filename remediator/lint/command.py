@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from remediator.lint.server import names_vllm
+from fleet.recognise import names_vllm
 
 MOST_CHARACTERS = 10_000
 REQUEST = re.compile(

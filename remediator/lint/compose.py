@@ -12,13 +12,14 @@ Specification"; moby daemon/cluster/executor/container/controller.go, ErrContain
 import re
 from collections.abc import Iterator, Sequence
 
+from fleet.compose_file import command, described, health_test, services
 from fleet.finding import Finding
 from fleet.placed_yaml import Placed
+from fleet.recognise import Certainty
 from remediator.lint import scheduled
 from remediator.lint.command import REQUEST
 from remediator.lint.healers import Healer, Updater
 from remediator.lint.rule import Place, Rule
-from remediator.lint.server import Certainty, Described
 
 # Compose alone has no use for these settings of `deploy`.
 SWARM = ("restart_policy", "update_config", "rollback_config", "placement", "endpoint_mode")
@@ -26,18 +27,13 @@ MOST_HEALERS = 10
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-def is_compose(document: Placed) -> bool:
-    """Whether a document is a compose file."""
-    return bool(document.word("kind") == "" and _services(document))
-
-
 def names(documents: Sequence[Placed]) -> frozenset[str]:
     """The names of the services and containers that are vLLM servers."""
     found = {
         each
         for document in documents
-        for name, service in _services(document).items()
-        if _described(name, service).certainty
+        for name, service in services(document).items()
+        if described(name, service).certainty
         for each in (name, service.word("container_name"))
     }
     return frozenset(found) - {""}
@@ -46,51 +42,17 @@ def names(documents: Sequence[Placed]) -> frozenset[str]:
 def findings(file: str, documents: Sequence[Placed], known: frozenset[str]) -> Iterator[Finding]:
     """What in these documents may restart a server; ``known`` are names of servers."""
     for document in documents:
-        services = _services(document)
-        healers = [each for each in map(Healer.of, services.values()) if each][:MOST_HEALERS]
-        updaters = [each for each in map(Updater.of, services.values()) if each][:MOST_HEALERS]
-        for name, service in services.items():
-            described = _described(name, service)
-            if described.certainty:
-                yield from _of_server(file, described.subject, service, healers, updaters)
-            if described.certainty is not Certainty.SURE:
+        of_document = services(document)
+        healers = [each for each in map(Healer.of, of_document.values()) if each][:MOST_HEALERS]
+        updaters = [each for each in map(Updater.of, of_document.values()) if each][:MOST_HEALERS]
+        for name, service in of_document.items():
+            told = described(name, service)
+            if told.certainty:
+                yield from _of_server(file, told.subject, service, healers, updaters)
+            if told.certainty is not Certainty.SURE:
                 first = service.get("command") or service.get("entrypoint") or service
                 place, when = Place(file, first.line), f"in the service {name}"
-                yield from scheduled.findings(place, when, _command(service), known)
-
-
-def _services(document: Placed) -> dict[str, Placed]:
-    services = document.get("services")
-    return {
-        name: each for name, each in (services.entries if services else {}).items() if each.entries
-    }
-
-
-def _described(name: str, service: Placed) -> Described:
-    ports = service.get("ports")
-    return Described(
-        name=name,
-        image=service.word("image"),
-        command=_command(service),
-        ports=" ".join(f"{each.text} {each.word('target')}" for each in ports.items)
-        if ports
-        else "",
-        looks_at=_test(service),
-    )
-
-
-def _command(service: Placed) -> str:
-    """Entry point and command on one line."""
-    parts = [service.get(key) for key in ("entrypoint", "command")]
-    return " ".join(word.text for part in parts if part for word in (part, *part.items)).strip()
-
-
-def _test(service: Placed) -> str:
-    """What the healthcheck runs; empty where there is none."""
-    test = service.get("healthcheck", "test")
-    text = " ".join(word.text for word in (test, *test.items)).strip() if test else ""
-    disabled = service.word("healthcheck", "disable").lower() == "true" or text == "NONE"
-    return "" if disabled else re.sub(r"^CMD(?:-SHELL)? ", "", text)
+                yield from scheduled.findings(place, when, command(service), known)
 
 
 def _of_server(
@@ -131,7 +93,7 @@ def _of_restart(file: str, subject: str, service: Placed) -> Iterator[Finding]:
 
 def _of_health(file: str, subject: str, service: Placed) -> Iterator[Finding]:
     check = service.get("healthcheck")
-    test = _test(service)
+    test = health_test(service)
     if check is None or not test:
         return
     deploy = service.get("deploy")
@@ -152,7 +114,7 @@ def _of_healers(
     file: str, subject: str, service: Placed, healers: Sequence[Healer]
 ) -> Iterator[Finding]:
     """A label of its own, or a healer that takes all."""
-    test = _test(service)
+    test = health_test(service)
     for healer in healers or [Healer.elsewhere()]:
         label = healer.label_of(service)
         if label is None and not (healer.takes_all and test):

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 
 from fleet.finding import Finding
+from fleet.recognise import names_vllm
 from remediator.lint.command import Deeds
 from remediator.lint.rule import Place, Rule
-from remediator.lint.server import names_vllm
 
 MOST_SHOWN = 80
 # A program that is named after watching vLLM. What is in it is not looked into.

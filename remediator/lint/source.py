@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
 
+from fleet.compose_file import is_compose
 from fleet.finding import Finding
+from fleet.manifest import is_manifest
 from fleet.placed_yaml import Placed, documents
+from fleet.unit_file import Unit
 from remediator.lint import compose, cron, manifests, units
 
 YAML_SUFFIXES = frozenset({".yml", ".yaml", ".json"})
@@ -60,18 +63,24 @@ class Source:
 
     @classmethod
     def of(cls, file: str, path: PurePath, text: str) -> "Source":
-        """Raises YamlError."""
+        """Raises YamlError. Of a kind that is unknown where lint does not know it."""
         found = kind(path, text)
         if found is not Kind.YAML:
             return cls(file, path, found, text)
         parsed = documents(text)
-        known = any(compose.is_compose(each) or manifests.is_manifest(each) for each in parsed)
+        known = any(is_compose(each) or is_manifest(each) for each in parsed)
         return cls(file, path, Kind.YAML if known else Kind.UNKNOWN, text, parsed)
 
+    @classmethod
+    def known(cls, file: str, path: PurePath, text: str) -> "Source | None":
+        """The same, nothing where lint does not know its kind. Raises YamlError."""
+        source = cls.of(file, path, text)
+        return None if source.kind is Kind.UNKNOWN else source
+
     @property
-    def unit(self) -> units.Unit:
+    def unit(self) -> Unit:
         """The file as a unit."""
-        return units.Unit.of(self.path, self.text)
+        return Unit.of(self.path, self.text)
 
     def names(self) -> frozenset[str]:
         """The names that the servers in this file go by."""

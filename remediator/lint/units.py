@@ -13,13 +13,12 @@ HealthOnFailure= in a Quadlet file has Podman kill, stop or restart an unhealthy
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import PurePath
 
 from fleet.finding import Finding
+from fleet.recognise import OTHERS, SERVES, Certainty, Described, names_vllm
+from fleet.unit_file import Unit
 from remediator.lint import scheduled
 from remediator.lint.rule import Place, Rule
-from remediator.lint.server import OTHERS, SERVES, Certainty, Described, names_vllm
 
 OFF = frozenset({"", "0", "no", "infinity", "none"})
 HEALTH_ON_FAILURE = re.compile(r"--health-on-failure[= ](?:kill|restart|stop)\b")
@@ -27,80 +26,29 @@ HEALTH = "Podman does so when its health check fails, which is late on a busy se
 ACTIONS = ("FailureAction", "StartLimitAction", "SuccessAction")
 
 
-@dataclass(frozen=True)
-class Setting:
-    """``key = value``, where continued lines are one; ``line`` is the first of them."""
-
-    line: int
-    key: str
-    value: str
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A unit file or a drop-in of one."""
-
-    name: str
-    settings: tuple[Setting, ...]
-
-    @classmethod
-    def of(cls, path: PurePath, text: str) -> "Unit":
-        """``vllm.service`` and its drop-ins ``vllm.service.d/*.conf`` are units named vllm."""
-        owner = path.parent.name.removesuffix(".d") if path.suffix == ".conf" else path.name
-        return cls(owner.rpartition(".")[0], tuple(_settings(text)))
-
-    def last(self, key: str) -> Setting | None:
-        """The setting that counts where one is written several times."""
-        found = [each for each in self.settings if each.key == key]
-        return found[-1] if found else None
-
-    def commands(self) -> Iterator[Setting]:
-        """What the unit runs, without the prefixes that systemd takes off (``-@:+!``)."""
-        for each in self.settings:
-            if each.key.startswith("Exec") and each.value.lstrip("-@:+!"):
-                yield Setting(each.line, each.key, each.value.lstrip("-@:+!"))
-
-    @property
-    def certainty(self) -> Certainty:
-        """Whether the unit runs a vLLM server."""
-        starts = [each.value for each in self.commands() if each.key in ("ExecStart", "Exec")]
-        started = " ".join(starts)
-        image = next((each.value for each in self.settings if each.key == "Image"), "")
-        if image:
-            return Described(self.name, image, started).certainty
-        if SERVES.search(started) or re.search(r"\bvllm/vllm-\w+", started):
-            return Certainty.SURE
-        # Where that leaves it open the name tells: of a drop-in, which starts nothing itself, or of
-        # a unit whose script starts the server.
-        other = OTHERS.search(f"{self.name} {started}") or scheduled.WATCHER.search(self.name)
-        return Certainty.SURE if names_vllm(self.name) and not other else Certainty.NO
-
-
-def _settings(text: str) -> Iterator[Setting]:
-    begun: list[str] = []
-    first = 0
-    for number, line in enumerate(text.split("\n"), 1):
-        stripped = line.strip()
-        if stripped.startswith(("#", ";")) or not (stripped or begun):
-            continue
-        first = first if begun else number
-        begun.append(stripped.removesuffix("\\"))
-        if stripped.endswith("\\"):
-            continue
-        key, equals, value = " ".join(begun).partition("=")
-        if equals:
-            yield Setting(first, key.strip(), value.strip())
-        begun = []
+def certainty(unit: Unit) -> Certainty:
+    """Whether the unit runs a vLLM server."""
+    starts = [each.value for each in unit.commands() if each.key in ("ExecStart", "Exec")]
+    started = " ".join(starts)
+    image = next((each.value for each in unit.settings if each.key == "Image"), "")
+    if image:
+        return Described(unit.name, image, started).certainty
+    if SERVES.search(started) or re.search(r"\bvllm/vllm-\w+", started):
+        return Certainty.SURE
+    # Where that leaves it open the name tells: of a drop-in, which starts nothing itunit, or of
+    # a unit whose script starts the server.
+    other = OTHERS.search(f"{unit.name} {started}") or scheduled.WATCHER.search(unit.name)
+    return Certainty.SURE if names_vllm(unit.name) and not other else Certainty.NO
 
 
 def names(unit: Unit) -> frozenset[str]:
     """The unit's name, if it is a server's."""
-    return frozenset({unit.name} if unit.certainty else ())
+    return frozenset({unit.name} if certainty(unit) else ())
 
 
 def findings(file: str, unit: Unit, known: frozenset[str]) -> Iterator[Finding]:
     """What in this unit may restart a server; ``known`` are names of servers."""
-    if unit.certainty or unit.name in known:
+    if certainty(unit) or unit.name in known:
         yield from _of_server(file, unit)
     else:
         for command in unit.commands():

@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 import exporter.families
+import gateway.families
 import remediator.families
 from fleet import schema
 from fleet.settings import load
@@ -29,7 +30,11 @@ def documented_metrics() -> dict[str, tuple[str, ...]]:
 
 
 def test_every_metric_is_documented_with_its_labels_and_no_other_is() -> None:
-    assert documented_metrics() == {**exporter.families.NAMES, **remediator.families.NAMES}
+    assert documented_metrics() == {
+        **exporter.families.NAMES,
+        **remediator.families.NAMES,
+        **gateway.families.NAMES,
+    }
 
 
 def test_every_state_is_documented() -> None:

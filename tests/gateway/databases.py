@@ -21,7 +21,7 @@ class TestedDatabase:
                 self.engine, "connect", lambda own, _: setattr(own, "isolation_level", None)
             )
             event.listen(self.engine, "begin", lambda own: own.exec_driver_sql("BEGIN IMMEDIATE"))
-        resumptions.create(self.engine)
+        resumptions.create(self.engine, checkfirst=True)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

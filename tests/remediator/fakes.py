@@ -9,7 +9,7 @@ from typing import Self
 
 from fleet.backend import Backend
 from remediator.case import Standing
-from remediator.drain import Drained
+from remediator.drain import Drained, Progress
 from remediator.incident import Attempt, Incident
 from remediator.proof import Proof
 from remediator.recovery import Aftermath
@@ -128,8 +128,10 @@ class FakeGateways:
     killed: bool = False
     killed_at_the_end: bool = False
 
-    def drain(self, backend: Backend) -> Drained:
+    def drain(self, backend: Backend, progress: Progress | None = None) -> Drained:
         self.drained.append(backend.name)
+        if progress is not None:
+            progress({"http://gateway": 2, "http://other": None})
         if self.killed:
             raise Killed
         return self.answer

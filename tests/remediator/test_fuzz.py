@@ -183,8 +183,10 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 def desk(stage: Stage, tmp_path: Path) -> Desk:
     limits = replace(making.limits(), token_file=tmp_path / "token")
-    own = registry(RemediatorCollector(limits.mode, ("gpu-a",), stage.attempts, stage.journal))
-    return Desk(limits, stage.attempts, stage.journal, stage.worker, own, stage.clock)
+    own = registry(
+        RemediatorCollector(limits.mode, ("gpu-a",), stage.store, stage.journal, stage.clock)
+    )
+    return Desk(limits, stage.store, stage.journal, stage.worker, own, stage.clock, stage.settings)
 
 
 def test_ten_thousand_bodies_crash_nothing_and_restart_nothing(
@@ -203,7 +205,7 @@ def test_ten_thousand_bodies_crash_nothing_and_restart_nothing(
     assert min(met.values()) > MANY / 10, met
     assert caplog.records == []
     assert stage.restarter.restarted == []
-    assert stage.attempts.newest_attempts(1) == ()
+    assert stage.store.attempts.newest(1) == ()
     for path in ("/metrics", "/api/incidents", "/api/decisions", "/", "/-/ready"):
         assert client.get(path).status_code == 200, path
 

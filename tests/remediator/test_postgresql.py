@@ -45,7 +45,7 @@ def test_an_attempt_is_not_made_whose_step_could_not_be_written(
         stage.evidence.while_saving = postgresql.stop
         stage.tell()
         with pytest.raises(StorageError):
-            stage.remedy.consider(stage.incident.id)
+            stage.remedy.consider(stage.incident.id, lambda: True)
         assert stage.restarter.restarted == []
         postgresql.start()
         stage.evidence.while_saving = lambda: None
@@ -63,7 +63,9 @@ def test_a_webhook_says_503_while_the_database_is_away_and_is_taken_up_after_tha
     limits = making.limits(token_file=tmp_path / "token")
     store, journal, clock = Store(postgresql.database()), Journal(), Clock(at(60))
     own = registry(RemediatorCollector(limits.mode, ("gpu-a",), store, journal, clock))
-    client = create_app(Desk(limits, store, journal, FakeLoop(), own, clock)).test_client()
+    client = create_app(
+        Desk(limits, store, journal, FakeLoop(), own, clock, making.settings())
+    ).test_client()
 
     def post() -> int:
         return client.post("/api/alerts", data=body(one()), headers=TOKEN).status_code

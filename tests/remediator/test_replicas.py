@@ -27,6 +27,11 @@ ROUNDS = 4
 SOON = 20.0  # seconds; only guards against hanging
 
 
+def free() -> bool:
+    """A lock that both get: here the database alone keeps them apart."""
+    return True
+
+
 @contextmanager
 def replicas(
     folder: Path, url: str, *names: str, **limits: object
@@ -92,7 +97,7 @@ def test_of_two_that_decide_at_once_about_a_backend_one_acts(
     with replicas(tmp_path, database_url) as (one_, other):
         one_.tell()
         meet(one_, other)
-        raised = at_the_same_moment(*(partial(s.remedy.consider, 1) for s in (one_, other)))
+        raised = at_the_same_moment(*(partial(s.remedy.consider, 1, free) for s in (one_, other)))
         assert raised == [None, None]
         assert len(one_.restarter.restarted) + len(other.restarter.restarted) == 1
         assert one_.told.count("restart stuck") == 1
@@ -113,7 +118,8 @@ def test_a_limit_of_the_fleet_holds_for_two_that_decide_at_once(
         meet(one_, other)
         numbers = sorted(incident.id for incident in one_.store.incidents.open())
         raised = at_the_same_moment(
-            partial(one_.remedy.consider, numbers[0]), partial(other.remedy.consider, numbers[1])
+            partial(one_.remedy.consider, numbers[0], free),
+            partial(other.remedy.consider, numbers[1], free),
         )
         assert raised == [None, None]
         assert len(one_.restarter.restarted) + len(other.restarter.restarted) == 1

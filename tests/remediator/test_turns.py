@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from remediator.attempts import Attempts
+from remediator.store import Store
 from remediator.turns import Turns
 from tests.fleet.listeners import eventually
 from tests.remediator.making import alert, at
@@ -60,13 +60,13 @@ def test_whoever_fails_makes_room() -> None:
 
 
 def test_a_notification_is_urgent(tmp_path: Path) -> None:
-    attempts = Attempts(f"sqlite:///{tmp_path / 'remediator.db'}")
-    turns = attempts._database._turns
+    store = Store(f"sqlite:///{tmp_path / 'remediator.db'}")
+    turns = store.database._turns
     assert isinstance(turns, Turns)
-    noting = threading.Thread(target=attempts.note, args=((alert(),), at(0)), daemon=True)
+    noting = threading.Thread(target=store.incidents.note, args=((alert(),), at(0)), daemon=True)
     with turns.turn(urgent=False):
         noting.start()
         assert eventually(lambda: len(turns._urgent) == 1)
     noting.join(5)
-    assert attempts.open_incidents() != ()
-    attempts.close()
+    assert store.incidents.open() != ()
+    store.close()

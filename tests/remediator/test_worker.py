@@ -476,7 +476,7 @@ def test_an_attempt_that_another_began_meanwhile_holds_ours(stage: Stage) -> Non
         planned(stage.store, other, Mode.ACT, None, stage.clock())
 
     stage.witness.while_proving = another_begins
-    stage.remedy.consider(first.id)
+    stage.remedy.consider(first.id, lambda: True)
     assert stage.told == ["hold under_way"]
     assert stage.restarter.restarted == []
 

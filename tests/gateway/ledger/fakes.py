@@ -23,9 +23,10 @@ class Clock:
 
 
 class BrokenDatabase(Database):
-    """Commits nothing while ``broken``; what it was asked meanwhile is rolled back."""
+    """Commits nothing while ``broken``; while ``lost`` it commits, and its answer does not come."""
 
     broken = False
+    lost = False
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -33,6 +34,8 @@ class BrokenDatabase(Database):
             yield connection
             if self.broken:
                 raise StorageError("the database does not answer as it should: it is broken")
+        if self.lost:
+            raise StorageError("the database does not answer as it should: it is lost")
 
 
 @dataclass

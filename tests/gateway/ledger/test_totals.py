@@ -15,13 +15,11 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
-    precondition,
     rule,
     run_state_machine_as_test,
 )
 
 from gateway.bill import Admission, End, LegEnd
-from gateway.ledger import left
 from gateway.ledger.admission import Asked
 from gateway.ledger.gone import Gone
 from gateway.ledger.journal import Journal, Slot
@@ -29,7 +27,7 @@ from gateway.ledger.writer import Writer
 from tests.gateway.ledger.fakes import BrokenDatabase, Clock
 from tests.gateway.ledger.making import T0, charged, closed, killed, opened, unequal
 
-NAMES = ("r1", "r2", "r3")
+NAMES = ("r1", "r2")
 PROMPT = 7
 TAKEOVER = 15.0
 hosts = st.sampled_from((0, 1))
@@ -76,59 +74,62 @@ class Totals(RuleBasedStateMachine):
         self.complete: set[str] = set()
         self.told_prompt: set[str] = set()
 
-    @rule(host=hosts, name=names, resume=st.booleans())
-    def admit(self, host: int, name: str, resume: bool) -> None:
+    def in_hand(self, host: int, name: str) -> Slot | None:
+        """The slot of a request at a host, let in if it is not there and may be."""
         one = self.hosts[host]
-        if name in one.slots or self.database.broken:
-            return
-        run = one.journal.run()
-        future = one.writer.ask(Asked(opened(name), run[0], resume))
-        one.writer.write()
-        if future.result(0).admission == Admission.NEW:
-            one.slots[name] = one.journal.open(opened(name), run)
-            left.take(self.folder / "ab"[host], "acme", name)
+        if name not in one.slots:
+            for resume in (False, True):
+                run = one.journal.run()
+                future = one.writer.ask(Asked(opened(name), run[0], resume))
+                one.writer.write()
+                if future.result(0).admission == Admission.NEW:
+                    one.slots[name] = one.journal.open(opened(name), run)
+                    break
+        return one.slots.get(name)
 
-    @rule(host=hosts, name=names, size=st.integers(1, 9))
-    def deliver(self, host: int, name: str, size: int) -> None:
-        one = self.hosts[host]
-        if name in one.slots:
-            # On a later run the server has read the answer so far as well.
-            one.journal.prompt(one.slots[name], PROMPT, PROMPT + self.said[name])
-            self.told_prompt.add(name)
-            one.journal.add(one.slots[name], range(size))
+    @rule(host=hosts, name=names, sizes=st.lists(st.integers(1, 9), min_size=1, max_size=3))
+    def deliver(self, host: int, name: str, sizes: list[int]) -> None:
+        slot = self.in_hand(host, name)
+        if slot is None:
+            return
+        # On a later run the server has read the answer so far as well.
+        self.hosts[host].journal.prompt(slot, PROMPT, PROMPT + self.said[name])
+        self.told_prompt.add(name)
+        for size in sizes:
+            self.hosts[host].journal.add(slot, range(size))
             self.said[name] += size
 
     @rule(host=hosts, name=names)
     def end_leg(self, host: int, name: str) -> None:
-        one = self.hosts[host]
-        if name in one.slots:
-            one.journal.leg_end(one.slots[name], LegEnd("gpu-a", PROMPT, 1, "reset", T0))
+        slot = self.hosts[host].slots.get(name)
+        if slot is not None:
+            self.hosts[host].journal.leg_end(slot, LegEnd("gpu-a", PROMPT, 1, "reset", T0))
 
     @rule(host=hosts, name=names, end=st.sampled_from(End))
     def close(self, host: int, name: str, end: End) -> None:
-        one = self.hosts[host]
-        if name in one.slots:
-            slot = one.slots.pop(name)
-            one.journal.close(slot, closed(end, prompt=PROMPT, completion=slot.tokens))
+        slot = self.in_hand(host, name)
+        if slot is not None:
+            del self.hosts[host].slots[name]
+            self.hosts[host].journal.close(slot, closed(end, prompt=PROMPT, completion=slot.tokens))
 
     @rule(host=hosts)
     def commit(self, host: int) -> None:
         self.hosts[host].writer.write()
 
-    @rule()
-    def break_or_mend(self) -> None:
-        self.database.broken = not self.database.broken
+    @rule(host=hosts)
+    def try_to_commit_in_vain(self, host: int) -> None:
+        self.database.broken = True
+        self.hosts[host].writer.write()
+        self.database.broken = False
 
     @rule(host=hosts)
     def kill(self, host: int) -> None:
         self.hosts[host].kill()
 
-    @precondition(lambda self: not self.database.broken)
     @rule(host=hosts)
     def recover(self, host: int) -> None:
         self.hosts[host].gone.recover()
 
-    @precondition(lambda self: not self.database.broken)
     @rule(host=hosts, seconds=st.sampled_from((1.0, TAKEOVER)))
     def look_after_others(self, host: int, seconds: float) -> None:
         self.hosts[host].gone.take_over()
@@ -150,7 +151,6 @@ class Totals(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "folder"):
             return
-        self.database.broken = False
         for host in self.hosts:
             assert host.writer.write()
             host.kill()

@@ -105,13 +105,31 @@ def test_nothing_is_lost_while_the_database_is_broken(
 def test_one_that_was_written_down_though_it_was_told_otherwise_is_ended(
     database: BrokenDatabase, journal: Journal, writer: Writer
 ) -> None:
-    run = journal.run()[0]
-    asked = Asked(opened(), run)
-    writer.ask(asked)
-    assert writer.write()
-    writer.abandon(asked)
+    database.lost = True
+    future = writer.ask(Asked(opened(), journal.run()[0]))
+    assert not writer.write()
+    assert isinstance(future.exception(0), StorageError)
+    assert charged(database)["r1"].state == "open"
+    database.lost = False
     assert writer.write()
     assert charged(database) == {"r1": Charged("failed", None, 0, None)}
+
+
+def test_what_was_booked_though_it_was_told_otherwise_counts_once(
+    database: BrokenDatabase, journal: Journal, writer: Writer
+) -> None:
+    slot = let_in(writer, journal)
+    journal.add(slot, [1, 2])
+    journal.leg_end(slot, LegEnd("gpu-a", 7, 2, "finished", T0))
+    journal.close(slot, closed())
+    database.lost = True
+    assert not writer.write()
+    assert not writer.write()
+    database.lost = False
+    assert writer.write()
+    assert charged(database) == {"r1": Charged("complete", 7, 2, None)}
+    assert told_legs(database) == [("gpu-a", 7, 2, "finished")]
+    assert unequal(database) == []
 
 
 def test_one_that_is_not_waited_for_any_more_is_not_let_in(

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleet.gather import MOST_BYTES
 from fleet.strict_yaml import YamlError
 from remediator.lint.__main__ import main
-from remediator.lint.files import MOST_BYTES
 from tests.remediator.lint.judging import judged
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from fleet.finding import Severity
-from remediator.lint.files import gather
+from fleet.gather import gather
+from remediator.lint.__main__ import KNOWN
 from remediator.lint.rule import RULES, Rule
 from remediator.lint.source import findings
 
@@ -73,7 +74,7 @@ EXPECTED: dict[str, list[tuple[int, Rule]]] = {
 
 @pytest.mark.parametrize("folder", sorted({Path(file).parts[0] for file in EXPECTED}))
 def test_a_folder_has_the_expected_findings(folder: str) -> None:
-    gathered = gather([str(FIXTURES / folder)])
+    gathered = gather([str(FIXTURES / folder)], KNOWN)
     assert (gathered.problems, gathered.unknown_found) == ([], 0)
     found = {str(Path(each.file).relative_to(FIXTURES)): [] for each in gathered.sources}
     for finding in findings(gathered.sources, LOAD_SECONDS):
@@ -94,7 +95,7 @@ def test_every_rule_has_a_severity_and_a_fix() -> None:
 
 @pytest.mark.parametrize("folder", sorted({Path(file).parts[0] for file in EXPECTED}))
 def test_a_finding_is_one_sentence_with_a_fix_and_no_secret(folder: str) -> None:
-    for finding in findings(gather([str(FIXTURES / folder)]).sources, LOAD_SECONDS):
+    for finding in findings(gather([str(FIXTURES / folder)], KNOWN).sources, LOAD_SECONDS):
         for text in (finding.why, finding.fix):
             assert text.isprintable()
             assert "verysecret" not in text
@@ -103,7 +104,7 @@ def test_a_finding_is_one_sentence_with_a_fix_and_no_secret(folder: str) -> None
 
 def test_this_project_deploys_no_rival() -> None:
     ours = [str(ROOT / name) for name in ("docker-compose.yml", "deploy")]
-    gathered = gather(ours)
+    gathered = gather(ours, KNOWN)
     assert gathered.problems == []
     assert gathered.sources
     found = findings(gathered.sources, LOAD_SECONDS)
@@ -111,7 +112,7 @@ def test_this_project_deploys_no_rival() -> None:
 
 
 def test_numbers_are_in_the_sentence() -> None:
-    gathered = gather([str(FIXTURES / "manifests" / "deployment.yaml")])
+    gathered = gather([str(FIXTURES / "manifests" / "deployment.yaml")], KNOWN)
     (health,) = (
         each
         for each in findings(gathered.sources, LOAD_SECONDS)
@@ -122,7 +123,7 @@ def test_numbers_are_in_the_sentence() -> None:
 
 def test_a_server_is_known_by_its_name_in_another_file() -> None:
     mend = str(FIXTURES / "systemd" / "mend.service")
-    alone = findings(gather([mend]).sources, LOAD_SECONDS)
+    alone = findings(gather([mend], KNOWN).sources, LOAD_SECONDS)
     assert [each.line for each in alone] == [7]
-    both = gather([mend, str(FIXTURES / "systemd" / "llm.service")])
+    both = gather([mend, str(FIXTURES / "systemd" / "llm.service")], KNOWN)
     assert [each.line for each in findings(both.sources, 0) if each.file == mend] == [6, 7]

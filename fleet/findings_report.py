@@ -1,4 +1,4 @@
-"""What was found, for people, for programs, and for GitHub's annotations."""
+"""Findings, for people, for programs, and for GitHub's annotations."""
 
 import json
 from collections.abc import Sequence
@@ -29,23 +29,27 @@ def as_json(
     """One object with everything."""
     return json.dumps(
         {
-            "findings": [
-                {
-                    "file": each.file,
-                    "line": each.line,
-                    "rule": str(each.rule),
-                    "severity": str(each.severity),
-                    "why": each.why,
-                    "fix": each.fix,
-                }
-                for each in findings
-            ],
+            "findings": [_entries(each) for each in findings],
             "problems": list(problems),
             "files_looked_at": looked_at,
             "files_not_known": not_known,
         },
         indent=2,
     )
+
+
+def _entries(finding: Finding) -> dict[str, str | int]:
+    entries: dict[str, str | int] = {
+        "file": finding.file,
+        "line": finding.line,
+        "rule": str(finding.rule),
+        "severity": str(finding.severity),
+        "why": finding.why,
+        "fix": finding.fix,
+    }
+    if finding.need:
+        entries |= {"have": finding.have, "need": finding.need}
+    return entries
 
 
 def as_github(findings: Sequence[Finding]) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from remediator.lint.server import Certainty, Described, names_vllm
+from fleet.recognise import Certainty, Described, names_vllm
 
 NO, POSSIBLE, SURE = Certainty.NO, Certainty.POSSIBLE, Certainty.SURE
 

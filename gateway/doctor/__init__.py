@@ -1,0 +1,1 @@
+"""``vllm-gateway doctor``: deploy files against the arithmetic of a drain."""
