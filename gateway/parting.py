@@ -34,6 +34,8 @@ class Parting:
         self._stream = stream
         self._caller = caller
         self._reply = reply
+        # What another gateway delivered, and charged.
+        self._before = stream.completion_tokens
 
     @property
     def _named(self) -> tuple[tuple[str, str], ...]:
@@ -74,7 +76,7 @@ class Parting:
                 end=end,
                 finish_reason=stream.finish_reason or "",
                 prompt_tokens=stream.prompt_tokens,
-                completion_tokens=tokens,
+                completion_tokens=tokens - self._before,
                 at=self._office.wall(),
             ),
         )
