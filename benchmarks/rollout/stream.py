@@ -1,6 +1,5 @@
 """One stream as its client sees it, and the text it would have had without any restart."""
 
-import asyncio
 import json
 import time
 import uuid
