@@ -74,7 +74,7 @@ class Admin:
 
     def _undrain(self, standing: Standing) -> int:
         standing.draining = False
-        standing.went_well()
+        standing.forgive()
         return 200
 
     def _said(self, standing: Standing) -> dict[str, object]:

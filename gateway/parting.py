@@ -44,6 +44,11 @@ class Parting:
     def _named(self) -> tuple[tuple[str, str], ...]:
         return (("x-request-id", self._stream.request_id),)
 
+    def anew(self, stream: Stream) -> None:
+        """Forget what was gathered of an answer that is sent whole: it begins again."""
+        self._stream = stream
+        self.whole = Whole(stream.ask)
+
     def begin(self) -> None:
         """Send the head of a stream."""
         self._reply.begin(OK, (*EVENT_STREAM, *self._named))

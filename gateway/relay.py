@@ -5,9 +5,7 @@ the last token that was sent, if its kind allows that; else the client is told t
 with a token to go on by. What is sent is billed before it is sent.
 """
 
-import asyncio
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway import access_log
@@ -15,19 +13,18 @@ from gateway.ask import Ask, Never, first_body
 from gateway.bill import Admission, BillError, LegEnd, Opened
 from gateway.choose import NoBackend, choose
 from gateway.errors import Refusal
+from gateway.exchange import Exchange
 from gateway.heads import ELSEWHERE, Head
 from gateway.kept import Taken
 from gateway.office import Office, key_of
 from gateway.outcome import How, Outcome
-from gateway.parting import OK, Parting
+from gateway.parting import Parting
 from gateway.reply import Reply
 from gateway.resumable import Resume
 from gateway.standing import Standing
 from gateway.stream import State, Step, Stream
-from gateway.upstream import Leg, UpstreamError
 
 COMMENT = b": still here\n\n"
-LARGEST_REFUSAL = 64 * 1024
 
 log = logging.getLogger("gateway")
 
@@ -63,11 +60,7 @@ class Generation:
         self._stream = stream
         self._reply = reply
         self._parting = Parting(office, stream, wanted.caller, reply, wanted.taken)
-        self._leg: Leg | None = None
-        self._ended: asyncio.Future[Outcome] | None = None
-        self._status = 0
-        self._refusal = b""
-        self._upstream_at = self.began
+        self._exchange: Exchange | None = None
         self._sent_at = self.began
         self._tokens_before = 0
         self._prompt_told = False
@@ -98,7 +91,7 @@ class Generation:
                 access_log.ended(self, outcome.how, seconds, self._stream.completion_tokens)
         except Exception:  # whatever it is, the client must not wait for ever
             log.exception("event=request_failed id=%s", self.id)
-            self._end_leg(Outcome(How.CUT, "an error of this gateway"))
+            self._end(Outcome(How.CUT, "an error of this gateway"))
             self._parting.fail()
         finally:
             del office.in_flight[self.id]
@@ -131,6 +124,8 @@ class Generation:
         tried: set[str] = set()
         outcome = Outcome(How.REFUSED, "no backend was asked", 503)
         while self._over is None:
+            if isinstance(body, Never) and self._parting.whole is not None:
+                body = self._anew()
             if isinstance(body, Never):
                 return Outcome(How.CUT, f"{outcome.why}; {body.why}")
             found = choose(self._office.standings, self.model or None, tried, self._office.now())
@@ -146,6 +141,12 @@ class Generation:
                 body = self._stream.later()
                 self._office.counts.resumed()
         return self._over
+
+    def _anew(self) -> bytes:
+        """Begin with nothing: of an answer that is sent whole, nothing was sent yet."""
+        self._stream = Stream(self._ask, self.id, self._stream.created)
+        self._parting.anew(self._stream)
+        return first_body(self._ask)
 
     def _last(self, outcome: Outcome, standing: Standing, tried: set[str]) -> Outcome | None:
         """How it all ends if this leg was the last one; None if another backend is asked."""
@@ -167,28 +168,14 @@ class Generation:
         self.backend = standing.backend.name
         self.legs += 1
         self._tokens_before = self.tokens
-        self._status, self._refusal = 0, b""
-        self._upstream_at = office.now()
-        self._stream.begin(office.learned[self.backend, self.model])
         self._prompt_told = False
-        standing.in_flight += 1
+        self._stream.begin(office.learned[self.backend, self.model])
         office.bill.begins(self.id, self.backend, office.wall())
-        ended = self._ended = asyncio.get_running_loop().create_future()
-        try:
-            self._leg = await office.upstreams.leg(standing.backend, fresh=self.legs > 1)
-            if ended.done():  # the client hung up meanwhile
-                self._leg.abort()
-            else:
-                head = self._wanted.head.to(standing.backend, key_of(standing.backend), len(body))
-                self._leg.ask(head, body, self, office.upstreams)
-                if self._paused:
-                    self._leg.pause()
-            outcome: Outcome = await ended
-        except UpstreamError as error:
-            outcome = Outcome(How.BROKEN, f"{self.backend}: {error.why}", 503)
-        finally:
-            self._leg = None
-            standing.in_flight -= 1
+        head = self._wanted.head.to(standing.backend, key_of(standing.backend), len(body))
+        self._exchange = Exchange(office, standing, self._stream, self._deliver)
+        fresh = self.legs > 1
+        outcome = await self._exchange.run(head, body, fresh=fresh, paused=self._paused)
+        self._exchange = None
         self._judge(standing, outcome)
         office.bill.leg(self.id, self._leg_end(outcome))
         return outcome
@@ -209,52 +196,11 @@ class Generation:
             at=self._office.wall(),
         )
 
-    # what the leg tells
-
-    def head(self, status: int, headers: Mapping[str, str]) -> None:
-        """The backend's head is there."""
-        del headers
-        self._status = status
-        self._upstream_at = self._office.now()
-
-    def body(self, data: bytes) -> None:
-        """A piece of its answer is there."""
-        if self._status != OK:
-            self._refusal += data[: LARGEST_REFUSAL - len(self._refusal)]
-            return
-        step = self._stream.feed(data)
-        try:
-            self._deliver(step)
-        except BillError as error:  # what cannot be billed is not sent
-            self._end_leg(Outcome(How.CUT, f"the bill: {error}"))
-            return
-        if step.state is State.COMPLETE:
-            self._end_leg(Outcome(How.COMPLETE), abort=step.abort)
-        elif step.state is State.INTERRUPTED:
-            self._end_leg(Outcome(How.BROKEN, f"{self.backend}: {self._stream.why}", 503))
-
-    def ended(self, error: UpstreamError | None) -> None:
-        """Its answer has ended, or broken off."""
-        if self._status not in (0, OK):
-            why = f"{self.backend} answered {self._status}"
-            self._finish(Outcome(How.REFUSED, why, self._status, self._refusal))
-            return
-        step = self._stream.ended()
-        self._deliver(step)
-        if step.state is State.COMPLETE:
-            self._finish(Outcome(How.COMPLETE))
-        else:
-            why = error.why if error is not None else self._stream.why
-            stale = error is not None and error.stale
-            self._finish(Outcome(How.BROKEN, f"{self.backend}: {why}", 503, stale=stale))
-
     def _deliver(self, step: Step) -> None:
-        if step.progress:
-            self._upstream_at = self._office.now()
-            if not self._prompt_told and self._stream.prompt_tokens:
-                self._prompt_told = True
-                prompt = self._stream.prompt_tokens
-                self._office.bill.prompt(self.id, prompt, prompt + self._tokens_before)
+        if step.progress and not self._prompt_told and self._stream.prompt_tokens:
+            self._prompt_told = True
+            prompt = self._stream.prompt_tokens
+            self._office.bill.prompt(self.id, prompt, prompt + self._tokens_before)
         if self._parting.whole is not None:  # nothing is sent before all is there
             self._parting.whole.add(step.out)
             return
@@ -265,73 +211,61 @@ class Generation:
         if not self._reply.begun:
             self._begin()
         self._reply.write(step.out)
-        self._sent_at = self._upstream_at
+        self._sent_at = self._office.now()
 
     def _begin(self) -> None:
         self._office.counts.first_byte(self._office.now() - self.began)
         self._parting.begin()
 
-    def _end_leg(self, outcome: Outcome, *, abort: bool = True) -> None:
-        """End the leg from our side; a backend that goes on is told to stop."""
-        if self._leg is not None:
-            if abort:
-                self._leg.abort()
-            else:
-                self._leg.let_go()
-        self._finish(outcome)
-
-    def _finish(self, outcome: Outcome) -> None:
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_result(outcome)
-
     # what the client does
 
     def gone(self) -> None:
         """The client has hung up."""
-        self._end_now(Outcome(How.GONE, "the client hung up"))
+        self._end(Outcome(How.GONE, "the client hung up"))
 
-    def _end_now(self, outcome: Outcome) -> None:
+    def _end(self, outcome: Outcome) -> None:
         self._over = self._over or outcome
-        self._end_leg(outcome)
+        if self._exchange is not None:
+            self._exchange.end(outcome)
 
     def pause(self) -> None:
         """The client does not read."""
         self._paused = True
-        if self._leg is not None:
-            self._leg.pause()
+        if self._exchange is not None:
+            self._exchange.pause()
 
     def resume(self) -> None:
         """It does."""
         self._paused = False
-        self._upstream_at = self._office.now()
-        if self._leg is not None:
-            self._leg.resume()
+        if self._exchange is not None:
+            self._exchange.resume()
 
     # what those do who look over all requests
 
     def hand_over(self, why: str) -> bool:
         """Go on at another backend, if it can; tells whether it will."""
-        if self._stream.seq and self._stream.resume[0] is Resume.NEVER:
+        never = self._stream.resume[0] is Resume.NEVER
+        if self._exchange is None or (self._stream.seq and never and self._parting.whole is None):
             return False
-        self._end_leg(Outcome(How.BROKEN, f"{self.backend}: {why}", 503))
+        self._exchange.hand_over(why)
         return True
 
     def cut(self, reason: str) -> None:
         """End it now, with whatever its client needs to go on later."""
         self._reason = reason
-        self._end_now(Outcome(How.CUT, reason))
+        self._end(Outcome(How.CUT, reason))
 
     def sweep(self, now: float) -> None:
         """Look whether the backend, or we, have been silent for too long."""
-        if self._paused:  # nothing is read and nothing can be sent
+        if self._paused or self._exchange is None:  # nothing is read and nothing can be sent
             return
         settings = self._office.settings
         patience = settings.stall_after if self._stream.seq else settings.first_byte_after
-        if self._leg is not None and now - self._upstream_at >= patience:
-            if self._stream.state is State.FINISHED:
-                self._leg.abort()
-                self.ended(None)
-            elif not self.hand_over(f"silent for {now - self._upstream_at:.0f} s"):
+        silent = now - self._exchange.moved_at
+        if silent >= patience:
+            if not self._exchange.fall_silent() and not self.hand_over(
+                f"silent for {silent:.0f} s"
+            ):
                 self.cut("stalled")
         elif self._ask.stream and now - self._sent_at >= settings.keep_alive:
             if not self._reply.begun:

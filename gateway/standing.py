@@ -63,10 +63,14 @@ class Standing:
             return Traffic.DRAINING if self.in_flight else Traffic.DRAINED
         return Traffic.UP if self.is_up(now) else Traffic.DOWN
 
-    def went_well(self) -> None:
-        """An exchange with it went well."""
+    def forgive(self) -> None:
+        """Forget its failures; whether it is there is for the looks to say."""
         self.failures = 0
         self.resting_until = 0.0
+
+    def went_well(self) -> None:
+        """An exchange with it went well."""
+        self.forgive()
         self.reachable = True
 
     def failed(self, now: float) -> None:

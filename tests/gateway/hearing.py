@@ -183,7 +183,8 @@ class Stream:
 def listening(url: str, path: str, body: object, **headers: str) -> Iterator[Stream]:
     """Ask, and hear the answer as it comes; leaving it hangs up."""
     connection = HTTPConnection(urlsplit(url).netloc, timeout=SECONDS)
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    named = {"content-type": "application/json"}
+    named |= {name.replace("_", "-"): value for name, value in headers.items()}
     try:
         connection.request("POST", path, json.dumps(body), named)
         response = connection.getresponse()

@@ -181,7 +181,8 @@ class Gateway(Process):
             return 0
 
     def post(self, path: str, body: object = None, **headers: str) -> requests.Response:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        named = {"content-type": "application/json"}
+        named |= {name.replace("_", "-"): value for name, value in headers.items()}
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         return requests.post(self.url + path, data=data, headers=named, timeout=SECONDS)
 

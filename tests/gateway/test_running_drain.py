@@ -38,7 +38,8 @@ def running(
 @pytest.fixture
 def gateway(running: Gateway) -> Gateway:
     for name in ("gpu-a", "gpu-b"):
-        assert running.admin(f"backends/{name}/undrain", "POST")["state"] == "up"
+        running.admin(f"backends/{name}/undrain", "POST")
+        eventually(lambda name=name: running.admin(f"backends/{name}")["state"] == "up", name)
     return running
 
 

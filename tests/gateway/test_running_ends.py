@@ -15,6 +15,7 @@ from tests.gateway.hearing import (
     listening,
     prompt_length,
     question,
+    text,
 )
 from tests.gateway.hostile import END, HEAD, Hostile, Play, answer, chunk, reset, said
 from tests.gateway.playing import Got
@@ -170,7 +171,7 @@ def against(gateway: Gateway, hostile: Hostile) -> Callable[[Play], Gateway]:
         hostile.play = play
         # What it did before is forgotten, so that it is asked first again.
         gateway.admin("backends/hostile/undrain", "POST")
-        assert gateway.admin("backends/hostile")["state"] == "up"
+        eventually(lambda: gateway.admin("backends/hostile")["state"] == "up", "it is up")
         hostile.got.clear()
         return gateway
 
@@ -259,6 +260,29 @@ def test_a_client_that_does_not_stream_gets_its_one_body(
     assert said[0] == said[1]
     assert ours["choices"][0]["finish_reason"] == "length"
     assert {name: ours["usage"][name] for name in theirs["usage"]} == theirs["usage"]
+
+
+@pytest.mark.parametrize("play", [error_then_done, a_reset])
+def test_what_can_never_go_on_but_is_sent_whole_begins_anew_elsewhere(
+    against: Callable[[Play], Gateway], play: Play
+) -> None:
+    gateway, body = against(play), question(CHAT) | {"stream": False}
+    answered = gateway.post(CHAT, body, x_resume="never")
+    assert answered.status_code == 200
+    assert answered.json()["choices"][0]["message"]["content"] == text(CHAT, body)
+    row = gateway.billed(answered.headers["x-request-id"], "complete")
+    assert (row.prompt_tokens, row.completion_tokens) == (prompt_length(CHAT, body), 40)
+
+
+def test_what_is_sent_whole_and_nobody_can_end_costs_nothing(tmp_path: Path) -> None:
+    with Hostile(a_reset) as hostile, Gateway(tmp_path, {"hostile": hostile.url}) as gateway:
+        refused = gateway.post(CHAT, question(CHAT) | {"stream": False})
+        assert refused.status_code == 503
+        assert refused.headers["retry-after"].isdecimal()
+        assert gateway.billed(refused.headers["x-request-id"], "failed").completion_tokens == 0
+        report = gateway.ledger_command("report", "--format", "json")
+        [line] = json.loads(report)
+        assert (line["prompt_tokens"], line["completion_tokens"], line["free"]) == (0, 0, 1)
 
 
 @pytest.mark.parametrize("play", [error_then_done, a_reset, half_a_frame, abort_usage_done])
