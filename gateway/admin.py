@@ -8,8 +8,8 @@ from urllib.parse import unquote
 
 from gateway.errors import Refusal
 from gateway.office import InFlight, Office
+from gateway.reply import Headers, Reply, Request
 from gateway.standing import Standing
-from gateway.wire import Headers, Reply, Request
 
 JSON: Headers = (("content-type", "application/json"),)
 BACKENDS = "/admin/backends"

@@ -79,6 +79,10 @@ class Bill(Protocol):
         """Go on with one that was interrupted: its totals go on from where they were."""
         ...
 
+    async def is_in_hand(self, caller: str, request_id: str) -> bool:
+        """Whether some gateway, this one or another, has it in hand: it may yet be interrupted."""
+        ...
+
     def prompt(self, request_id: str, tokens: int, read: int | None = None) -> None:
         """The prompt's length, charged once; ``read``: what this leg has read, if that is more."""
         ...

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -18,10 +19,12 @@ from gateway.keys import Keys
 from gateway.office import Office
 from gateway.passage import Errand, Passage
 from gateway.relay import Generation, Wanted
+from gateway.reply import Headers, Reply, Request
 from gateway.stream import Stream
 from gateway.taking_up import TakingUp
-from gateway.wire import Headers, Reply, Request
 from gateway.wish import wish
+
+log = logging.getLogger("gateway")
 
 TEXT: Headers = (("content-type", "text/plain; charset=utf-8"),)
 JSON: Headers = (("content-type", "application/json"),)
@@ -86,7 +89,7 @@ class Desk:
             self._refuse(reply, Refusal(429, why, retry_after=RETRY_SECONDS))
             return
         try:
-            self._start(self._work(request, caller.id, reply))
+            self._start(self._work(request, caller.id, reply), reply)
         except AskError as error:
             self._refuse(reply, Refusal(400, error.why, error.param))
 
@@ -127,10 +130,19 @@ class Desk:
     def _key(request: Request, request_id: str) -> str:
         return request.headers.get("idempotency-key") or request_id
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None], reply: Reply) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda done: self._ended(done, reply))
+
+    def _ended(self, task: asyncio.Task[None], reply: Reply) -> None:
+        """What went wrong is told, and the client does not wait for an answer for ever."""
+        self._tasks.discard(task)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        log.error("event=request_failed", exc_info=error)
+        if not reply.ended:
+            reply.cut()
 
     def _in_flight(self, caller: str) -> int:
         return sum(request.caller == caller for request in self._office.in_flight.values())

@@ -36,9 +36,11 @@ class Refusal:
     @property
     def error(self) -> dict[str, object]:
         """The object that OpenAI's clients look for."""
+        theirs = self.status < HTTPStatus.INTERNAL_SERVER_ERROR
+        kind = "invalid_request_error" if theirs else "server_error"
         return {
             "message": self.message,
-            "type": TYPES.get(HTTPStatus(self.status), "server_error"),
+            "type": TYPES.get(HTTPStatus(self.status), kind),
             "param": self.param,
             "code": self.code or self.status,
         }

@@ -20,9 +20,13 @@ class How(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How, one sentence, and the server's own answer where it refused."""
+    """How, one sentence, and the server's own answer where it refused.
+
+    ``stale``: a kept connection that the server had closed meanwhile; nothing is wrong with it.
+    """
 
     how: How
     why: str = ""
     status: int = 0
     body: bytes = b""
+    stale: bool = False

@@ -2,17 +2,16 @@
 
 import json
 
-from gateway.ask import Ask
 from gateway.bill import Closed, End
 from gateway.errors import Refusal
-from gateway.kept import Left
+from gateway.kept import Left, Taken
 from gateway.office import Office
 from gateway.outcome import How, Outcome
+from gateway.reply import Reply
 from gateway.resumable import Resume
 from gateway.seal import Token
 from gateway.stream import Stream
 from gateway.whole import Whole
-from gateway.wire import Reply
 
 OK = 200
 JSON = ("content-type", "application/json")
@@ -27,14 +26,18 @@ EVENT_STREAM = (
 class Parting:
     """Knows how one request ends. Belongs to the office's loop."""
 
-    def __init__(self, office: Office, ask: Ask, stream: Stream, caller: str, reply: Reply) -> None:
-        self.whole = None if ask.stream else Whole(ask)
+    def __init__(
+        self, office: Office, stream: Stream, caller: str, reply: Reply, taken: Taken | None
+    ) -> None:
+        # What is gathered of an answer that is sent whole, until it is sent.
+        self.whole = None if stream.ask.stream else Whole(stream.ask)
         self._office = office
-        self._ask = ask
         self._stream = stream
         self._caller = caller
         self._reply = reply
-        # What another gateway delivered, and charged.
+        self._taken = taken
+        self._closed = False
+        # What an earlier run delivered, and has on its bill.
         self._before = stream.completion_tokens
 
     @property
@@ -59,24 +62,51 @@ class Parting:
 
     async def end(self, outcome: Outcome, reason: str) -> None:
         """Send the last of it, and close the bill. ``reason`` is of the shutdown frame."""
-        stream = self._stream
         if outcome.how is How.COMPLETE:
             self._finish()
         elif outcome.how is How.CUT and not self._reply.ended:
-            await self._cut_off(outcome.why, reason)
+            if self._reply.begun:
+                await self._cut_off(outcome.why, reason)
+            else:
+                await self._give_back()
+                self.refuse(Refusal(503, outcome.why, retry_after=1))
         elif outcome.how is How.GONE and self._can_go_on:
             await self._keep(self._office.seal.token(self._caller, self._office.wall()))
-        tokens = stream.completion_tokens
         ends = {How.COMPLETE: End.COMPLETE, How.REFUSED: End.REFUSED}
-        end = ends.get(outcome.how, End.PARTIAL if tokens else End.FAILED)
-        self._office.counts.closed(end, outcome.how)
+        self._close(ends.get(outcome.how, self._torn), outcome.how)
+
+    def fail(self) -> None:
+        """End it when something is wrong with ourselves."""
+        if not self._reply.ended:
+            self._reply.cut()
+        self._close(self._torn, "error")
+
+    @property
+    def _torn(self) -> End:
+        """How an answer ends that does not come to its end: one that is sent whole gave nothing."""
+        sent = self.whole is None and self._stream.completion_tokens
+        return End.PARTIAL if sent else End.FAILED
+
+    @property
+    def _sent(self) -> int:
+        """The tokens of this run that the client has."""
+        if self.whole is not None:
+            return 0
+        return self._stream.completion_tokens - self._before
+
+    def _close(self, end: End, how: str) -> None:
+        stream = self._stream
+        if self._closed:
+            return
+        self._closed = True
+        self._office.counts.closed(end, how)
         self._office.bill.close(
             stream.request_id,
             Closed(
                 end=end,
                 finish_reason=stream.finish_reason or "",
                 prompt_tokens=stream.prompt_tokens,
-                completion_tokens=tokens - self._before,
+                completion_tokens=self._sent,
                 at=self._office.wall(),
             ),
         )
@@ -85,20 +115,19 @@ class Parting:
         if self.whole is None:
             self._reply.end()
         else:
+            self._office.bill.add(self._stream.request_id, self._stream.delivered)
             self._reply.send(OK, (JSON, *self._named), self.whole.body())
+            self.whole = None
 
     @property
     def _can_go_on(self) -> bool:
         stream = self._stream
         never = stream.resume[0] is Resume.NEVER or stream.ask.forbidden
-        return bool(self._ask.stream and stream.seq and not never)
+        return bool(stream.ask.stream and stream.seq and not never)
 
     async def _cut_off(self, why: str, reason: str) -> None:
         """Send a frame that no client takes for the answer's end, once it is kept durably."""
         refusal = Refusal(503, f"the answer was cut off: {why}", retry_after=1)
-        if self.whole is not None:
-            self.refuse(refusal)
-            return
         office = self._office
         token = office.seal.token(self._caller, office.wall()) if self._can_go_on else None
         frame: dict[str, object] = {
@@ -114,10 +143,12 @@ class Parting:
         said = self._stream.goodbye(frame)
         if token is not None:
             await self._keep(token)
-        if not self._reply.begun:
-            self.begin()
         self._reply.write(said)
         self._reply.end()
+
+    async def _give_back(self) -> None:
+        if self._taken is not None:
+            await self._office.shelf.give_back(self._taken, self._caller)
 
     async def _keep(self, token: Token) -> None:
         stream = self._stream

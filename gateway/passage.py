@@ -5,6 +5,7 @@ done for it: it ends as the server ended it.
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,10 +15,12 @@ from gateway.choose import NoBackend, choose
 from gateway.errors import Refusal
 from gateway.heads import ELSEWHERE, Head, passed_back
 from gateway.office import Office, key_of
+from gateway.reply import Reply
 from gateway.standing import Standing
 from gateway.tally import Tally
 from gateway.upstream import Leg, UpstreamError
-from gateway.wire import Reply
+
+log = logging.getLogger("gateway")
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,10 @@ class Passage:
         self._ended: asyncio.Future[str] | None = None
         self._moved_at = self.began
         self._status = 0
+        self._over = ""  # why nobody is to be asked any more
+        self._paused = False
+        self._stale = False
+        office.in_flight[self.id] = self
 
     @property
     def tokens(self) -> int:
@@ -60,7 +67,6 @@ class Passage:
         """Relay it. ``key`` names it for its caller, so that it is charged once."""
         office, errand = self._office, self._errand
         self._reply.follow(self)
-        office.in_flight[self.id] = self
         office.counts.began()
         try:
             if errand.billed:
@@ -79,6 +85,11 @@ class Passage:
             how = "broken" if why else str(self._status)
             tokens = self._tally.used().completion_tokens
             access_log.ended(self, how, office.now() - self.began, tokens)
+        except Exception:  # whatever it is, the client must not wait for ever
+            log.exception("event=request_failed id=%s", self.id)
+            self._end("an error of this gateway")
+            if not self._reply.ended:
+                self._reply.cut()
         finally:
             del office.in_flight[self.id]
             office.counts.ended(office.now() - self.began)
@@ -87,14 +98,18 @@ class Passage:
         tried: set[str] = set()
         why = ""
         while not self._reply.begun:
+            if self._over:
+                self._refuse(Refusal(503, self._over, retry_after=1))
+                return self._over
             found = choose(self._office.standings, self._errand.model, tried, self._office.now())
             if isinstance(found, NoBackend) or len(tried) >= self._office.settings.tries:
                 last = found.why if isinstance(found, NoBackend) else ""
                 status = found.status if isinstance(found, NoBackend) and not why else 503
                 self._refuse(Refusal(status, "; ".join(filter(None, (why, last))), retry_after=5))
                 return why or last
-            tried.add(found.backend.name)
             why = await self._one_leg(found)
+            if not self._stale:
+                tried.add(found.backend.name)
         return why
 
     async def _one_leg(self, standing: Standing) -> str:
@@ -102,15 +117,17 @@ class Passage:
         self.backend = standing.backend.name
         self.legs += 1
         self._status = 0
+        self._stale = False
         self._moved_at = self._office.now()
         standing.in_flight += 1
-        self._ended = asyncio.get_running_loop().create_future()
+        ended = self._ended = asyncio.get_running_loop().create_future()
         try:
             self._leg = await self._office.upstreams.leg(standing.backend, fresh=self.legs > 1)
-            body = self._errand.body
-            head = self._errand.head.to(standing.backend, key_of(standing.backend), len(body))
-            self._leg.ask(head, body, self, self._office.upstreams)
-            why = await self._ended
+            if ended.done():  # the client hung up meanwhile
+                self._leg.abort()
+            else:
+                self._ask(self._leg, standing)
+            why: str = await ended
         except UpstreamError as error:
             standing.failed(self._office.now())
             return f"{self.backend}: {error.why}"
@@ -118,6 +135,14 @@ class Passage:
             self._leg = None
             standing.in_flight -= 1
         return why
+
+    def _ask(self, leg: Leg, standing: Standing) -> None:
+        errand, backend = self._errand, standing.backend
+        head = errand.head.to(backend, key_of(backend), len(errand.body))
+        only_head = errand.head.method == "HEAD"
+        leg.ask(head, errand.body, self, self._office.upstreams, head_only=only_head)
+        if self._paused:
+            leg.pause()
 
     # what the leg tells
 
@@ -138,6 +163,7 @@ class Passage:
 
     def ended(self, error: UpstreamError | None) -> None:
         """The answer has ended, or broken off."""
+        self._stale = error is not None and error.stale
         if self._ended is not None and not self._ended.done():
             self._ended.set_result("" if error is None else f"{self.backend}: {error.why}")
 
@@ -151,15 +177,19 @@ class Passage:
 
     def gone(self) -> None:
         """The client has hung up."""
-        self._end("the client hung up")
+        self._over = self._over or "the client hung up"
+        self._end(self._over)
 
     def pause(self) -> None:
         """The client does not read."""
+        self._paused = True
         if self._leg is not None:
             self._leg.pause()
 
     def resume(self) -> None:
         """It does."""
+        self._paused = False
+        self._moved_at = self._office.now()
         if self._leg is not None:
             self._leg.resume()
 
@@ -173,14 +203,14 @@ class Passage:
     def sweep(self, now: float) -> None:
         """Look whether the backend has been silent for too long."""
         patience = self._office.settings.first_byte_after
-        if self._leg is not None and now - self._moved_at >= patience:
+        waits = self._leg is not None and not self._paused
+        if waits and now - self._moved_at >= patience:
             self._end(f"{self.backend}: silent for {now - self._moved_at:.0f} s")
 
     def cut(self, reason: str) -> None:
         """End it now."""
+        self._over = self._over or reason
         self._end(reason)
-        if self._reply.begun:
-            self._reply.cut()
 
     # the end
 

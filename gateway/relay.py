@@ -6,6 +6,7 @@ with a token to go on by. What is sent is billed before it is sent.
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,17 +16,20 @@ from gateway.bill import Admission, BillError, LegEnd, Opened
 from gateway.choose import NoBackend, choose
 from gateway.errors import Refusal
 from gateway.heads import ELSEWHERE, Head
+from gateway.kept import Taken
 from gateway.office import Office, key_of
 from gateway.outcome import How, Outcome
 from gateway.parting import OK, Parting
+from gateway.reply import Reply
 from gateway.resumable import Resume
 from gateway.standing import Standing
 from gateway.stream import State, Step, Stream
 from gateway.upstream import Leg, UpstreamError
-from gateway.wire import Reply
 
 COMMENT = b": still here\n\n"
 LARGEST_REFUSAL = 64 * 1024
+
+log = logging.getLogger("gateway")
 
 
 @dataclass(frozen=True)
@@ -33,12 +37,14 @@ class Wanted:
     """What is to be generated for whom.
 
     ``key`` names it for its caller, so that it is charged once; None where it is admitted already.
+    ``taken``: what it was taken up from, which is given back where nobody can go on with it.
     """
 
     stream: Stream
     head: Head
     caller: str
     key: str | None
+    taken: Taken | None = None
 
 
 class Generation:
@@ -53,10 +59,11 @@ class Generation:
         self.legs = 0
         self.began = office.now()
         self._office = office
+        self._now = asyncio.get_running_loop().time  # once for each event
         self._wanted = wanted
         self._stream = stream
         self._reply = reply
-        self._parting = Parting(office, self._ask, stream, wanted.caller, reply)
+        self._parting = Parting(office, stream, wanted.caller, reply, wanted.taken)
         self._leg: Leg | None = None
         self._ended: asyncio.Future[Outcome] | None = None
         self._status = 0
@@ -66,6 +73,9 @@ class Generation:
         self._tokens_before = 0
         self._prompt_told = False
         self._reason = "interrupted"
+        self._over: Outcome | None = None  # said by the client or by us, whatever backends do
+        self._paused = False
+        office.in_flight[self.id] = self
 
     @property
     def _ask(self) -> Ask:
@@ -80,7 +90,6 @@ class Generation:
         """Answer the request."""
         office = self._office
         self._reply.follow(self)
-        office.in_flight[self.id] = self
         office.counts.began()
         try:
             if await self._is_admitted():
@@ -88,6 +97,10 @@ class Generation:
                 await self._parting.end(outcome, self._reason)
                 seconds = office.now() - self.began
                 access_log.ended(self, outcome.how, seconds, self._stream.completion_tokens)
+        except Exception:  # whatever it is, the client must not wait for ever
+            log.exception("event=request_failed id=%s", self.id)
+            self._end_leg(Outcome(How.CUT, "an error of this gateway"))
+            self._parting.fail()
         finally:
             del office.in_flight[self.id]
             office.counts.ended(office.now() - self.began)
@@ -118,27 +131,37 @@ class Generation:
         body = first_body(self._ask) if is_new else self._stream.later()
         tried: set[str] = set()
         outcome = Outcome(How.REFUSED, "no backend was asked", 503)
-        while True:
+        while self._over is None:
             if isinstance(body, Never):
                 return Outcome(How.CUT, f"{outcome.why}; {body.why}")
             found = choose(self._office.standings, self.model or None, tried, self._office.now())
             if isinstance(found, NoBackend):
                 return self._nobody(found, outcome)
             outcome = await self._one_leg(found, body)
-            if outcome.how in (How.COMPLETE, How.GONE, How.CUT):
-                return outcome
-            if outcome.how is How.REFUSED and outcome.status not in ELSEWHERE:
-                return self._pass_on(outcome)
-            if self.tokens > self._tokens_before:
-                tried.clear()
-            tried.add(found.backend.name)
-            if self.legs >= self._office.settings.legs:
-                return Outcome(How.CUT, f"{outcome.why}, after {self.legs} backends")
-            if not self.tokens and len(tried) >= self._office.settings.tries:
-                return self._pass_on(outcome)
+            if outcome.stale:
+                continue
+            last = self._last(outcome, found, tried)
+            if last is not None:
+                return last
             if outcome.how is How.BROKEN:
                 body = self._stream.later()
                 self._office.counts.resumed()
+        return self._over
+
+    def _last(self, outcome: Outcome, standing: Standing, tried: set[str]) -> Outcome | None:
+        """How it all ends if this leg was the last one; None if another backend is asked."""
+        if outcome.how in (How.COMPLETE, How.GONE, How.CUT):
+            return outcome
+        if outcome.how is How.REFUSED and outcome.status not in ELSEWHERE:
+            return self._pass_on(outcome)
+        if self.tokens > self._tokens_before:
+            tried.clear()
+        tried.add(standing.backend.name)
+        if not self.tokens and len(tried) >= self._office.settings.tries:
+            return self._pass_on(outcome)
+        if self.legs >= self._office.settings.legs:
+            return Outcome(How.CUT, f"{outcome.why}, after {self.legs} backends")
+        return None
 
     async def _one_leg(self, standing: Standing, body: bytes) -> Outcome:
         office = self._office
@@ -159,6 +182,8 @@ class Generation:
             else:
                 head = self._wanted.head.to(standing.backend, key_of(standing.backend), len(body))
                 self._leg.ask(head, body, self, office.upstreams)
+                if self._paused:
+                    self._leg.pause()
             outcome: Outcome = await ended
         except UpstreamError as error:
             outcome = Outcome(How.BROKEN, f"{self.backend}: {error.why}", 503)
@@ -172,7 +197,7 @@ class Generation:
     def _judge(self, standing: Standing, outcome: Outcome) -> None:
         if outcome.how is How.COMPLETE:
             standing.went_well()
-        elif outcome.how is How.BROKEN and not standing.draining:
+        elif outcome.how is How.BROKEN and not (standing.draining or outcome.stale):
             standing.failed(self._office.now())
 
     def _leg_end(self, outcome: Outcome) -> LegEnd:
@@ -221,21 +246,22 @@ class Generation:
             self._finish(Outcome(How.COMPLETE))
         else:
             why = error.why if error is not None else self._stream.why
-            self._finish(Outcome(How.BROKEN, f"{self.backend}: {why}", 503))
+            stale = error is not None and error.stale
+            self._finish(Outcome(How.BROKEN, f"{self.backend}: {why}", 503, stale=stale))
 
     def _deliver(self, step: Step) -> None:
         if step.progress:
-            self._upstream_at = self._office.now()
+            self._upstream_at = self._now()
             if not self._prompt_told and self._stream.prompt_tokens:
                 self._prompt_told = True
                 prompt = self._stream.prompt_tokens
                 self._office.bill.prompt(self.id, prompt, prompt + self._tokens_before)
+        if self._parting.whole is not None:  # nothing is sent before all is there
+            self._parting.whole.add(step.out)
+            return
         if step.ids:
             self._office.bill.add(self.id, step.ids)
         if not step.out:
-            return
-        if self._parting.whole is not None:
-            self._parting.whole.add(step.out)
             return
         if not self._reply.begun:
             self._begin()
@@ -263,15 +289,22 @@ class Generation:
 
     def gone(self) -> None:
         """The client has hung up."""
-        self._end_leg(Outcome(How.GONE, "the client hung up"))
+        self._end_now(Outcome(How.GONE, "the client hung up"))
+
+    def _end_now(self, outcome: Outcome) -> None:
+        self._over = self._over or outcome
+        self._end_leg(outcome)
 
     def pause(self) -> None:
         """The client does not read."""
+        self._paused = True
         if self._leg is not None:
             self._leg.pause()
 
     def resume(self) -> None:
         """It does."""
+        self._paused = False
+        self._upstream_at = self._office.now()
         if self._leg is not None:
             self._leg.resume()
 
@@ -287,10 +320,12 @@ class Generation:
     def cut(self, reason: str) -> None:
         """End it now, with whatever its client needs to go on later."""
         self._reason = reason
-        self._end_leg(Outcome(How.CUT, reason))
+        self._end_now(Outcome(How.CUT, reason))
 
     def sweep(self, now: float) -> None:
         """Look whether the backend, or we, have been silent for too long."""
+        if self._paused:  # nothing is read and nothing can be sent
+            return
         settings = self._office.settings
         patience = settings.stall_after if self._stream.seq else settings.first_byte_after
         if self._leg is not None and now - self._upstream_at >= patience:

@@ -19,13 +19,14 @@ IDLE_SECONDS = 3.0
 class UpstreamError(Exception):
     """A server could not be asked, or broke off; the text is one sentence.
 
-    ``sent``: whether the request may have reached it.
+    ``stale``: on a kept connection and without a byte of an answer, as one ends that the server was
+    closing at that moment.
     """
 
-    def __init__(self, why: str, *, sent: bool = True) -> None:
+    def __init__(self, why: str, *, stale: bool = False) -> None:
         super().__init__(why)
         self.why = why
-        self.sent = sent
+        self.stale = stale
 
 
 class Listener(Protocol):
@@ -73,16 +74,29 @@ class Leg(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._headers: dict[str, str] = {}
-        self._keep = False
+        self._asked = False
+        self._answered = False
+        self._head_only = False
 
     @property
     def is_open(self) -> bool:
         """Whether a request can be sent on it."""
         return self._transport is not None and not self._transport.is_closing()
 
-    def ask(self, head: bytes, body: bytes, listener: Listener, pool: "Upstreams") -> None:
-        """Send a request, and tell the listener of its answer."""
+    def ask(
+        self,
+        head: bytes,
+        body: bytes,
+        listener: Listener,
+        pool: "Upstreams",
+        *,
+        head_only: bool = False,
+    ) -> None:
+        """Send a request, and tell the listener of its answer. ``head_only``: it has no body."""
         self.listener = listener
+        self._asked = True
+        self._answered = False
+        self._head_only = head_only
         self._pool = pool
         self._headers = {}
         if self._transport is not None:
@@ -116,7 +130,11 @@ class Leg(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """A piece of the answer."""
+        """A piece of the answer; what nobody asked for ends the connection."""
+        if not self._asked:
+            self.abort()
+            return
+        self._answered = True
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
@@ -135,6 +153,11 @@ class Leg(asyncio.Protocol):
 
     # the parser's side
 
+    def on_message_begin(self) -> None:
+        """An answer begins; one more than was asked for must not be taken for the next one's."""
+        if not self._asked:
+            self.abort()
+
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header."""
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
@@ -142,8 +165,12 @@ class Leg(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """The head is there."""
         status = self._parser.get_status_code()
-        if status >= 200 and self.listener is not None:  # noqa: PLR2004 -- 1xx are no answers
+        if status < 200 or not self._asked:  # noqa: PLR2004 -- 1xx are no answers
+            return
+        if self.listener is not None:
             self.listener.head(status, self._headers)
+        if self._head_only:
+            self._end(keep=False)  # the parser would wait for the body that the head tells of
 
     def on_body(self, data: bytes) -> None:
         """A piece of the body."""
@@ -152,9 +179,11 @@ class Leg(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """The answer is there in full."""
-        if self._parser.get_status_code() < 200:  # noqa: PLR2004 -- as above
-            return
-        keep = self._parser.should_keep_alive()
+        if self._asked and self._parser.get_status_code() >= 200:  # noqa: PLR2004 -- as above
+            self._end(keep=self._parser.should_keep_alive())
+
+    def _end(self, *, keep: bool) -> None:
+        self._asked = False
         listener, self.listener = self.listener, None
         self._parser = httptools.HttpResponseParser(self)
         if keep and self._pool is not None:
@@ -167,7 +196,7 @@ class Leg(asyncio.Protocol):
     def _fail(self, why: str) -> None:
         listener, self.listener = self.listener, None
         if listener is not None:
-            listener.ended(UpstreamError(why))
+            listener.ended(UpstreamError(why, stale=self.used and not self._answered))
 
 
 class Upstreams:
@@ -203,9 +232,9 @@ class Upstreams:
                 )
         except TimeoutError:
             why = f"no connection within {self._connect_timeout:g} s"
-            raise UpstreamError(why, sent=False) from None
+            raise UpstreamError(why) from None
         except OSError as error:
-            raise UpstreamError(f"no connection: {error.strerror or error}", sent=False) from None
+            raise UpstreamError(f"no connection: {error.strerror or error}") from None
         return leg
 
     def give_back(self, leg: Leg) -> None:

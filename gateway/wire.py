@@ -1,129 +1,34 @@
 """The side of the clients: HTTP/1.1 on one connection, one request after the other.
 
-What goes out is written as it comes: a reply is a head, pieces and an end. A client that reads
-slowly pauses whoever feeds it, and one that is gone is told to whoever answers it.
+What goes out is written as it comes. A client that reads slowly pauses whoever feeds it, and one
+that is gone is told to whoever answers it: so the connection is read from while it is answered,
+until it sends the next request before it has the answer.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import deque
 from http import HTTPStatus
-from typing import Protocol, cast
+from typing import cast
 
 import httptools
 
-Headers = Sequence[tuple[str, str]]
+from gateway.errors import Refusal
+from gateway.reply import Answering, Handler, Reply, Request
 
 LARGEST_HEAD = 64 * 1024
+OFFER = frozenset({"connection", "http2-settings", "upgrade"})
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-END_OF_CHUNKS = b"0\r\n\r\n"
-PHRASES = {int(status): status.phrase for status in HTTPStatus}
-NO_BODY = {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}
-
-
-@dataclass(frozen=True)
-class Request:
-    """One request; names of headers are in lower case, and of several alike the last counts."""
-
-    method: str
-    path: str
-    query: str
-    headers: Mapping[str, str]
-    body: bytes
-
-
-class Answering(Protocol):
-    """What answers a request, as the connection knows it."""
-
-    def gone(self) -> None:
-        """The client has hung up before the answer's end."""
-        ...
-
-    def pause(self) -> None:
-        """The client does not read: send nothing more for now."""
-        ...
-
-    def resume(self) -> None:
-        """It reads again."""
-        ...
-
-
-class Reply:
-    """The answer to one request; every method does nothing once the client is gone.
-
-    ``extra`` headers go out with every answer, whoever gives it.
-    """
-
-    def __init__(self, wire: "Wire", *, keep_alive: bool, head_only: bool) -> None:
-        self._wire = wire
-        self._keep_alive = keep_alive
-        self._head_only = head_only
-        self._chunked = False
-        self.extra: Headers = ()
-        self.begun = False
-        self.ended = False
-
-    def follow(self, answering: Answering) -> None:
-        """Tell this one of what becomes of the client."""
-        self._wire.answering = answering
-
-    def close_after(self) -> None:
-        """Close the connection once the answer is sent."""
-        self._keep_alive = False
-
-    def begin(self, status: int, headers: Headers) -> None:
-        """Send the head of an answer whose length is not known."""
-        self._head(status, (*headers, ("transfer-encoding", "chunked")))
-        self._chunked = True
-
-    def write(self, data: bytes) -> None:
-        """Send a piece of the body."""
-        if data and not self._head_only:
-            self._wire.send(b"%x\r\n%b\r\n" % (len(data), data))
-
-    def end(self) -> None:
-        """Send the end of the body."""
-        if self._chunked and not self._head_only:
-            self._wire.send(END_OF_CHUNKS)
-        self._done()
-
-    def send(self, status: int, headers: Headers, body: bytes) -> None:
-        """Send a whole answer."""
-        length = () if status in NO_BODY else (("content-length", str(len(body))),)
-        self._head(status, (*headers, *length))
-        if body and not self._head_only:
-            self._wire.send(body)
-        self._done()
-
-    def cut(self) -> None:
-        """Break the connection off, so that nobody takes what was sent for a whole answer."""
-        self.ended = True
-        self._wire.abort()
-
-    def _head(self, status: int, headers: Headers) -> None:
-        self.begun = True
-        phrase = PHRASES.get(status, "")
-        lines = [f"HTTP/1.1 {status} {phrase}"]
-        lines += [f"{name}: {value}" for name, value in (*headers, *self.extra)]
-        if not self._keep_alive:
-            lines.append("connection: close")
-        self._wire.send("\r\n".join([*lines, "", ""]).encode("latin-1", errors="replace"))
-
-    def _done(self) -> None:
-        if not self.ended:
-            self.ended = True
-            self._wire.answered(keep_alive=self._keep_alive)
-
-
-Handler = Callable[[Request, Reply], None]
+# What a refused client is still sending is read for so long: with bytes unread the connection
+# would be reset, and the refusal lost.
+LINGER_SECONDS = 2.0
 
 
 class Wire(asyncio.Protocol):
     """One client's connection.
 
-    ``handle`` is called with each request once it is there in full; the next one is not read before
-    the answer has ended. ``largest_body`` is in bytes. While not ``busy`` it waits for a request,
-    since ``quiet_since`` of the loop's clock.
+    ``handle`` is called with each request once it is there in full, and with the next one when the
+    answer has ended. ``largest_body`` is in bytes. While not ``busy`` it waits for a request, since
+    ``quiet_since`` of the loop's clock.
     """
 
     def __init__(self, handle: Handler, largest_body: int, wires: set["Wire"]) -> None:
@@ -132,11 +37,13 @@ class Wire(asyncio.Protocol):
         self._wires = wires
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpRequestParser(self)
-        self._waiting: list[tuple[Request, Reply]] = []
+        self._waiting: deque[tuple[Request, Reply]] = deque()
+        self._refusal: Refusal | None = None
+        self._going_on = False
+        self._closing = False
         self.answering: Answering | None = None
         self.busy = False
         self.quiet_since = 0.0
-        self._closing = False
         self._begin()
 
     def _begin(self) -> None:
@@ -145,6 +52,7 @@ class Wire(asyncio.Protocol):
         self._head_size = 0
         self._body: list[bytes] = []
         self._body_size = 0
+        self._expects = False
 
     # asyncio's side
 
@@ -157,12 +65,27 @@ class Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came; what is no HTTP ends the connection."""
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._refuse(HTTPStatus.NOT_IMPLEMENTED, "no other protocol is spoken here")
-        except httptools.HttpParserError:
-            self._refuse(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
+        while data and self._refusal is None:
+            try:
+                self._parser.feed_data(data)
+                break
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._without_offer() + data[upgrade.args[0] :]
+            except httptools.HttpParserError:
+                self._refuse(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
+        if self.busy and self._waiting and self._transport is not None:
+            self._transport.pause_reading()
+
+    def _without_offer(self) -> bytes:
+        """The head of a request that offers to speak another protocol, as one that does not."""
+        method = self._parser.get_method().decode("latin-1")
+        if method == "CONNECT":
+            self._refuse(HTTPStatus.BAD_REQUEST, "this is no proxy")
+        lines = [f"{method} {self._target.decode('latin-1')} HTTP/1.1"]
+        lines += [f"{k}: {v}" for k, v in self._headers.items() if k not in OFFER]
+        self._parser = httptools.HttpRequestParser(self)
+        self._begin()
+        return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
     def eof_received(self) -> bool:
         """A client that closes its half has hung up."""
@@ -172,6 +95,7 @@ class Wire(asyncio.Protocol):
         """The client is gone."""
         del exc
         self._transport = None
+        self._waiting.clear()
         self._wires.discard(self)
         answering, self.answering = self.answering, None
         if answering is not None:
@@ -205,7 +129,8 @@ class Wire(asyncio.Protocol):
         if length.isdecimal() and int(length) > self._largest_body:
             self._too_large()
         elif self._headers.get("expect", "").lower() == "100-continue":
-            self.send(CONTINUE)
+            self._expects = True
+            self._tell_to_continue()
 
     def on_body(self, data: bytes) -> None:
         """A piece of the body."""
@@ -213,11 +138,14 @@ class Wire(asyncio.Protocol):
         if self._body_size > self._largest_body:
             self._too_large()
         else:
+            self._expects = False
             self._body.append(data)
 
     def on_message_complete(self) -> None:
         """The request is there in full."""
-        if self._closing or self._transport is None:
+        if self._parser.should_upgrade():
+            return  # it is not: the parser leaves its body to whatever is spoken next
+        if self._closing or self._refusal is not None or self._transport is None:
             return
         method = self._parser.get_method().decode("latin-1")
         try:
@@ -232,14 +160,15 @@ class Wire(asyncio.Protocol):
             headers=self._headers,
             body=b"".join(self._body),
         )
-        reply = Reply(self, keep_alive=self._parser.should_keep_alive(), head_only=method == "HEAD")
+        reply = Reply(
+            self,
+            keep_alive=self._parser.should_keep_alive(),
+            head_only=method == "HEAD",
+            chunks=self._parser.get_http_version() != "1.0",
+        )
         self._begin()
-        if self.busy:  # a client that did not wait for the answer
-            self._waiting.append((request, reply))
-            return
-        self.busy = True
-        self._transport.pause_reading()
-        self._handle(request, reply)
+        self._waiting.append((request, reply))
+        self._go_on()
 
     # the reply's side
 
@@ -256,12 +185,9 @@ class Wire(asyncio.Protocol):
             return
         if not keep_alive or self._closing:
             self.close()
-        elif self._waiting:
-            self.busy = True
-            self._handle(*self._waiting.pop(0))
-        else:
-            self.quiet_since = asyncio.get_running_loop().time()
-            self._transport.resume_reading()
+            return
+        self.quiet_since = asyncio.get_running_loop().time()
+        self._go_on()
 
     def close(self) -> None:
         """Send what is to be sent, and close."""
@@ -276,6 +202,30 @@ class Wire(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def _go_on(self) -> None:
+        """Handle what waits; an answer that is given at once comes back here."""
+        if self._going_on:
+            return
+        self._going_on = True
+        try:
+            while self._waiting and not self.busy and not self._closing:
+                self.busy = True
+                self._handle(*self._waiting.popleft())
+        finally:
+            self._going_on = False
+        if self.busy or self._closing or self._transport is None or self._transport.is_closing():
+            return
+        if self._refusal is not None:
+            self._say_refusal(self._refusal)
+            return
+        self._transport.resume_reading()
+        self._tell_to_continue()
+
+    def _tell_to_continue(self) -> None:
+        if self._expects and not self.busy and not self._waiting:
+            self._expects = False
+            self.send(CONTINUE)
+
     def _count(self, size: int) -> None:
         self._head_size += size
         if self._head_size > LARGEST_HEAD:
@@ -286,11 +236,42 @@ class Wire(asyncio.Protocol):
         self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
 
     def _refuse(self, status: HTTPStatus, why: str) -> None:
-        if self._closing:
-            return
-        if not self.busy:
-            reply = Reply(self, keep_alive=False, head_only=False)
-            reply.send(
-                status, (("content-type", "text/plain; charset=utf-8"),), f"{why}\n".encode()
-            )
-        self.close()
+        """Read no more requests here, and say so when those before this one are answered."""
+        if self._refusal is None:
+            self._refusal = Refusal(status, why)
+            self._go_on()
+
+    def _say_refusal(self, refusal: Refusal) -> None:
+        self.busy = True
+        reply = Reply(_Lingering(self), keep_alive=False)
+        reply.send(refusal.status, refusal.headers, refusal.body)
+
+    def linger(self) -> None:
+        """Close our half, and read what the client still sends, for a while."""
+        self._closing = True
+        transport = self._transport
+        if transport is not None:
+            transport.write_eof()
+            transport.resume_reading()
+            asyncio.get_running_loop().call_later(LINGER_SECONDS, transport.abort)
+
+
+class _Lingering:
+    """A connection whose last answer this is."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self.answering: Answering | None = None
+
+    def send(self, data: bytes) -> None:
+        """Send bytes, if anybody is there."""
+        self._wire.send(data)
+
+    def answered(self, *, keep_alive: bool) -> None:
+        """Close, but not before the client has had time to read."""
+        del keep_alive
+        self._wire.linger()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._wire.abort()

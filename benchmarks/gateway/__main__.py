@@ -50,7 +50,9 @@ def main() -> int:
     except TooFewCoresError as error:
         print(error, file=sys.stderr)
         return 2
-    table = Table(title=f"A relay between streams of {RATE:g} events a second each and their server")
+    table = Table(
+        title=f"A relay between streams of {RATE:g} events a second each and their server"
+    )
     table.add_column("")
     for column in COLUMNS:
         table.add_column(column, justify="right")

@@ -157,7 +157,9 @@ class Load:
         """Carry it out."""
         plan, counts, seen = self._plan, self._counts, self._seen
         before = self._use()
-        clients = [await self._begin(plan.tokens, plan.ramp / plan.streams) for _ in range(plan.streams)]
+        clients = [
+            await self._begin(plan.tokens, plan.ramp / plan.streams) for _ in range(plan.streams)
+        ]
         await asyncio.sleep(plan.settle)
         began, events, used = time.perf_counter(), counts.events, self._use()
         counts.noting = True
@@ -168,7 +170,9 @@ class Load:
         seen.events = counts.events - events
         seen.cpu, seen.rss = after.cpu - used.cpu, after.rss - before.rss
         seen.gaps = list(counts.gaps)
-        probes = [await self._begin(1, 1 / plan.probes) for _ in range(int(plan.probing * plan.probes))]
+        probes = [
+            await self._begin(1, 1 / plan.probes) for _ in range(int(plan.probing * plan.probes))
+        ]
         ends = [client.ended for client in (*clients, *probes)]
         await asyncio.wait(ends, timeout=plan.patience)
         seen.firsts = [probe.first for probe in probes if probe.first is not None]

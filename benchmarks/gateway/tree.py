@@ -35,6 +35,4 @@ def members(root: int, proc: Path = PROC) -> set[int]:
 def use(root: int, proc: Path = PROC) -> Use:
     """What the tree has used so far. The tree must not change while it is measured."""
     pids = members(root, proc)
-    return Use(
-        sum(cpu_seconds(pid, proc) for pid in pids), sum(rss_mb(pid, proc) for pid in pids)
-    )
+    return Use(sum(cpu_seconds(pid, proc) for pid in pids), sum(rss_mb(pid, proc) for pid in pids))

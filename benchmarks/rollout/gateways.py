@@ -63,9 +63,7 @@ class Gateways:
         for replica in self._replicas:
             self._start(replica)
         ports = [replica.port for replica in self._replicas]
-        command = nginx_command(
-            self._folder, self.port, ports, server="max_fails=0", location=NEXT
-        )
+        command = nginx_command(self._folder, self.port, ports, server="max_fails=0", location=NEXT)
         self._running[self.port] = nginx = Child("nginx", command, self._folder)
         nginx.wait_ready(f"http://127.0.0.1:{self.port}/v1/models")
 

@@ -1,6 +1,5 @@
 """One stream as its client sees it, and the text it would have had without any restart."""
 
-import asyncio
 import json
 import time
 import uuid
@@ -135,5 +134,3 @@ def _take(seen: Seen, data: str) -> bool:
     if frame.get("usage"):
         seen.usage = int(frame["usage"]["completion_tokens"])
     return False
-
-

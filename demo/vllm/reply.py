@@ -12,6 +12,8 @@ Json = dict[str, object]
 
 DONE = b"data: [DONE]\n\n"
 EMBEDDING_SIZE = 8
+# On the last frame of a stream before [DONE].
+FINGERPRINT: Json = {"system_fingerprint": "vllm-0.32.0-5eb96d00"}
 
 
 def compact(value: object) -> bytes:
@@ -36,23 +38,20 @@ class Reply:
         """What one output adds to a stream; ``completion_tokens`` includes it."""
         if output.token is None:
             return
-        if completion_tokens == 1 and self.ask.kind is Kind.CHAT:
+        first = completion_tokens == 1
+        if first and self.ask.kind is Kind.CHAT:
             yield self._opening()
-        ids = [output.token]
-        text = _text(ids, output.finish)
-        if self.ask.kind is Kind.CHAT:
-            choice = self._choice({"delta": {"content": text}}, ids, output.finish)
-        else:
-            choice = self._choice({"text": text}, ids, output.finish)
-            if completion_tokens == 1 and self.ask.return_token_ids:
-                choice["prompt_token_ids"] = list(self.ask.prompt)
-        usage = self._usage(completion_tokens) if self.ask.continuous_usage else None
-        yield self._frame([choice], usage)
+        choice = self._piece(output, first=first)
+        usage: Json = {}
+        if self.ask.continuous_usage:
+            usage = {"usage": self._usage(completion_tokens) | self._details()}
+        last = output.finish is not None and not self.ask.include_usage
+        yield self._frame([choice], usage | (FINGERPRINT if last else {}))
 
     def closing(self, completion_tokens: int) -> Iterator[bytes]:
         """The end of a stream that is complete."""
         if self.ask.include_usage:
-            yield self._frame([], self._usage(completion_tokens))
+            yield self._frame([], {"usage": self._usage(completion_tokens)} | FINGERPRINT)
         yield DONE
 
     def whole(self, outputs: Sequence[Output]) -> Json:
@@ -82,11 +81,29 @@ class Reply:
     def _opening(self) -> bytes:
         delta = {"role": "assistant", "content": ""}
         choice: Json = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}
-        usage = self._usage(0) if self.ask.continuous_usage else None
-        extra: Json = {}
-        if self.ask.return_token_ids:
-            extra["prompt_token_ids"] = list(self.ask.prompt)
-        return self._frame([choice], usage, extra)
+        usage: Json = {}
+        if self.ask.continuous_usage:
+            usage = {"usage": self._usage(0) | self._details()}
+        ids = list(self.ask.prompt) if self.ask.return_token_ids else None
+        return self._frame([choice], usage | {"prompt_token_ids": ids, "prompt_text": None})
+
+    def _piece(self, output: Output, *, first: bool) -> Json:
+        """One token as a choice, with its members in the order in which vLLM 0.32.0 has them."""
+        ids = [] if output.token is None else [output.token]
+        text = _text(ids, output.finish)
+        chat = self.ask.kind is Kind.CHAT
+        said: Json = {"delta": {"content": text}} if chat else {"text": text}
+        choice = self._choice(said, ids, output.finish)
+        token_ids = choice.pop("token_ids")
+        if chat and output.finish is None:
+            del choice["stop_reason"]
+        if not chat:
+            prompt = list(self.ask.prompt) if first and self.ask.return_token_ids else None
+            choice["prompt_token_ids"] = prompt
+        return choice | {"token_ids": token_ids}
+
+    def _details(self) -> Json:
+        return {"completion_tokens_details": None} if self.ask.kind is Kind.CHAT else {}
 
     def _choice(self, content: Json, ids: list[int], finish: FinishReason | None) -> Json:
         # The id that ended it, and only where an id did.
@@ -100,10 +117,10 @@ class Reply:
             "token_ids": ids if self.ask.return_token_ids else None,
         }
 
-    def _frame(self, choices: list[Json], usage: Json | None, extra: Json | None = None) -> bytes:
+    def _frame(self, choices: list[Json], more: Json) -> bytes:
         chat = self.ask.kind is Kind.CHAT
         envelope = self._envelope("chat.completion.chunk" if chat else "text_completion")
-        return frame(envelope | {"choices": choices, "usage": usage} | (extra or {}))
+        return frame(envelope | {"choices": choices} | more)
 
     def _envelope(self, kind: str) -> Json:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.ask.model}

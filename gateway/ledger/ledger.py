@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from gateway.bill import Admission, Closed, LegEnd, Opened
-from gateway.ledger import book, left
+from gateway.ledger import admission, book, left
 from gateway.ledger.admission import Answer, Asked
 from gateway.ledger.database import Database, StorageError
 from gateway.ledger.gone import Gone
@@ -86,6 +86,14 @@ class Ledger:
         remains = left.take(self._folder, opened.caller, opened.request_id)
         is_latest = remains and answer.record and answer.record.run == remains.run
         return answer, remains if is_latest else None
+
+    async def is_in_hand(self, caller: str, request_id: str) -> bool:
+        """Whether some gateway, this one or another, has it in hand: it may yet be interrupted."""
+        return await asyncio.to_thread(self._is_in_hand, caller, request_id)
+
+    def _is_in_hand(self, caller: str, request_id: str) -> bool:
+        with self._database.read() as connection:
+            return admission.is_in_hand(connection, caller, request_id)
 
     def prompt(self, request_id: str, tokens: int, read: int | None = None) -> None:
         """The prompt's length, charged once; ``read``: what this leg has read, if that is more."""

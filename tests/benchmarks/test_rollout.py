@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,9 @@ def test_a_prompt_that_is_charged_twice_is_counted() -> None:
     ],
     ids=["whole", "a piece is missing", "a piece too many", "cut", "cut, and another"],
 )
-def test_a_text_is_held_against_that_of_a_server_left_alone(end, change, wrong) -> None:  # type: ignore[no-untyped-def]
+def test_a_text_is_held_against_that_of_a_server_left_alone(
+    end: End, change: Callable[[str], str], wrong: int
+) -> None:
     one = seen(end, 10)
     one.text = change(one.text)
     assert score([one], {}, 5.0).text_errors == wrong

@@ -89,6 +89,7 @@ def test_every_setting_is_documented_and_no_other_is() -> None:
 def test_the_example_is_valid_and_shows_every_section() -> None:
     example = load(ROOT / "fleet.example.yml")
     assert example.remediator is not None
+    assert example.gateway is not None
     assert [backend.name for backend in example.backends] == ["gpu-a", "gpu-b", "router"]
     assert [source.name for source in example.discovery] == ["files"]
 

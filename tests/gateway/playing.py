@@ -133,7 +133,7 @@ class PlayingGateway:
                     continue  # the client has hung up
 
     def _answer(self, connection: socket.socket) -> None:
-        got = _read(connection)
+        got = read(connection)
         if got is None:
             return
         self.got.append(got)
@@ -169,7 +169,7 @@ class PlayingGateway:
         connection.sendall("\r\n".join([*lines, "", ""]).encode() + body)
 
 
-def _read(connection: socket.socket) -> Got | None:
+def read(connection: socket.socket) -> Got | None:
     data = b""
     while b"\r\n\r\n" not in data:
         more = connection.recv(65536)
