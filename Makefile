@@ -8,6 +8,10 @@
 # make bench-webhook      how soon a notification is acknowledged while a thousand others wait
 # make bench-crash        the remediator killed at every step, 200 times and more: nothing is done twice
 #                  or lost (DATABASE=postgresql: two of them on a real PostgreSQL)
+# make bench-gateway      what a relay costs: ours, nginx, vllm-router, LiteLLM and others, side by side
+#                  (STREAMS=100, RATE, WINDOW and PEERS=nginx,ours can be set)
+# make bench-rollout      what a roll-out does to open streams: behind nginx, vllm-router, ours
+#                  (STREAMS, SCALE=1 and WAYS=nginx,ours can be set)
 # make bench       all of them
 # make lock        the lock files, anew from pyproject.toml
 
@@ -16,7 +20,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check test-vllm bench bench-tournament bench-exporter bench-webhook bench-crash lock format clean
+.PHONY: demo test check test-vllm bench bench-tournament bench-exporter bench-webhook bench-crash bench-gateway bench-rollout lock format clean
 
 demo: $(READY)
 	@$(BIN)/python -m demo $(if $(KEEP),--keep)
@@ -36,7 +40,7 @@ check: $(READY) parts
 test-vllm: $(READY) parts
 	$(BIN)/python -m pytest -s tests/real
 
-bench: bench-tournament bench-exporter bench-webhook bench-crash
+bench: bench-tournament bench-exporter bench-webhook bench-crash bench-gateway bench-rollout
 
 SIZE ?= full
 bench-tournament: $(READY)
@@ -51,6 +55,12 @@ bench-webhook: $(READY)
 DATABASE ?= sqlite
 bench-crash: $(READY)
 	@$(BIN)/python -m benchmarks.crash --database $(DATABASE)
+
+bench-gateway: $(READY)
+	@$(BIN)/python -m benchmarks.gateway
+
+bench-rollout: $(READY)
+	@$(BIN)/python -m benchmarks.rollout
 
 .PHONY: parts browser engines
 parts: $(READY)

@@ -10,7 +10,7 @@ from benchmarks.rollout.stream import End, Seen, Wanted, follow
 
 STEPS_PER_SECOND = 20.0
 SHORTEST, LONGEST = 30.0, 120.0  # seconds a stream lasts
-AGAIN_SECONDS = 1.0
+AGAIN_SECONDS = 5.0  # until who was refused asks again
 READ_SECONDS = 120.0
 
 
@@ -46,4 +46,4 @@ class Crowd:
             self.running -= 1
             self.seen.append(seen)
             if seen.end is End.REFUSED:
-                await asyncio.sleep(AGAIN_SECONDS)
+                await asyncio.sleep(AGAIN_SECONDS * self.scale)
