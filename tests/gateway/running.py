@@ -208,6 +208,15 @@ class Gateway(Process):
             argv, cwd=ROOT, capture_output=True, text=True, timeout=60.0, check=False
         )
 
+    def report(self, *words: str) -> Any:  # noqa: ANN401 -- JSON
+        """What ``vllm-gateway ledger report`` prints."""
+        argv = [sys.executable, "-m", "gateway", "ledger", "report", "--format", "json", *words]
+        argv += ["--config.file", str(self.file)]
+        done = subprocess.run(
+            argv, cwd=ROOT, capture_output=True, text=True, timeout=60.0, check=True
+        )
+        return json.loads(done.stdout)
+
     def ledger(self) -> dict[str, Row]:
         """All requests in the ledger's database, by their ids."""
         return ledger(self.folder / "gateway.db")

@@ -280,8 +280,7 @@ def test_what_is_sent_whole_and_nobody_can_end_costs_nothing(tmp_path: Path) -> 
         assert refused.status_code == 503
         assert refused.headers["retry-after"].isdecimal()
         assert gateway.billed(refused.headers["x-request-id"], "failed").completion_tokens == 0
-        report = gateway.ledger_command("report", "--format", "json")
-        [line] = json.loads(report)
+        [line] = gateway.report()
         assert (line["prompt_tokens"], line["completion_tokens"], line["free"]) == (0, 0, 1)
 
 
