@@ -65,11 +65,11 @@ class Admin:
         return self._send(reply, act(standing), self._said(standing))
 
     def _drain(self, standing: Standing) -> int:
-        """Send nothing more there, and let what is there go on elsewhere if it can."""
+        """Send nothing more there; what is there goes on elsewhere as soon as it can."""
         standing.draining = True
         standing.drain_until = self._office.now() + LONGEST_DRAIN_SECONDS
         for request in self._office.at(standing.backend.name):
-            request.hand_over("it is being drained")
+            request.sweep(self._office.now())
         return 202
 
     def _undrain(self, standing: Standing) -> int:

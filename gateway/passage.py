@@ -201,7 +201,10 @@ class Passage:
         return True
 
     def sweep(self, now: float) -> None:
-        """Look whether the backend has been silent for too long."""
+        """Look whether the backend is being drained, or has been silent for too long."""
+        standing = self._office.standing(self.backend)
+        if standing is not None and standing.draining and self.hand_over("it is being drained"):
+            return
         patience = self._office.settings.first_byte_after
         waits = self._leg is not None and not self._paused
         if waits and now - self._moved_at >= patience:

@@ -25,6 +25,7 @@ from gateway.standing import Standing
 from gateway.stream import State, Step, Stream
 
 COMMENT = b": still here\n\n"
+WAIT_SECONDS = 0.25
 
 log = logging.getLogger("gateway")
 
@@ -130,6 +131,9 @@ class Generation:
                 return Outcome(How.CUT, f"{outcome.why}; {body.why}")
             found = choose(self._office.standings, self.model or None, tried, self._office.now())
             if isinstance(found, NoBackend):
+                if await self._somebody_comes(found):
+                    tried.clear()
+                    continue
                 return self._nobody(found, outcome)
             outcome = await self._one_leg(found, body)
             if outcome.stale:
@@ -141,6 +145,24 @@ class Generation:
                 body = self._stream.later()
                 self._office.counts.resumed()
         return self._over
+
+    async def _somebody_comes(self, found: NoBackend) -> bool:
+        """Wait for a backend that can go on with what has begun, as long as one may be silent.
+
+        True as well where there is nobody left to wait for one.
+        """
+        if not self._stream.seq or found.retry_after is None:
+            return False
+        until = self._office.now() + self._office.settings.stall_after
+        while self._over is None and self._office.now() < until:
+            await asyncio.sleep(WAIT_SECONDS)
+            if self._can_go_to_another(besides=frozenset()):
+                return True
+        return self._over is not None
+
+    def _can_go_to_another(self, besides: frozenset[str]) -> bool:
+        now, model = self._office.now(), self.model or None
+        return not isinstance(choose(self._office.standings, model, besides, now), NoBackend)
 
     def _anew(self) -> bytes:
         """Begin with nothing: of an answer that is sent whole, nothing was sent yet."""
@@ -257,12 +279,14 @@ class Generation:
 
     def sweep(self, now: float) -> None:
         """Look whether the backend, or we, have been silent for too long."""
-        if self._paused or self._exchange is None:  # nothing is read and nothing can be sent
+        if self._paused:  # nothing is read and nothing can be sent
             return
         settings = self._office.settings
+        if self._is_drained_away():
+            return
         patience = settings.stall_after if self._stream.seq else settings.first_byte_after
-        silent = now - self._exchange.moved_at
-        if silent >= patience:
+        silent = now - self._exchange.moved_at if self._exchange is not None else 0.0
+        if self._exchange is not None and silent >= patience:
             if not self._exchange.fall_silent() and not self.hand_over(
                 f"silent for {silent:.0f} s"
             ):
@@ -272,6 +296,15 @@ class Generation:
                 self._begin()
             self._reply.write(COMMENT)
             self._sent_at = now
+
+    def _is_drained_away(self) -> bool:
+        """Leave a backend that is being drained, once there is another to go to."""
+        return (
+            self._exchange is not None
+            and self._exchange.standing.draining
+            and self._can_go_to_another(besides=frozenset({self.backend}))
+            and self.hand_over("it is being drained")
+        )
 
     # the end
 
