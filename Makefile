@@ -1,6 +1,8 @@
 # make demo        the incident and its answer, on a simulated fleet (KEEP=1 leaves it up)
-# make test        unit tests, rule tests, and the whole path on real Prometheus and Alertmanager
+# make test        unit tests, rule tests, and the whole path on real Prometheus and Alertmanager (the wheel's are in check,
+#                  those of the running gateway in test-gateway)
 # make check       style, types, rules, routes, purity, and the built wheel in an environment of its own
+# make test-gateway  the running gateway: killed, drained, cut, taken up elsewhere; and on a real vLLM (15 minutes)
 # make test-vllm   the whole path on a real vLLM (CPU build, a tiny model made in place)
 # make bench-tournament   ours against eight other ways to find a hung server (SIZE=small: a minute;
 #                  VLLM=1: at a real vLLM, too, ten minutes more)
@@ -8,6 +10,10 @@
 # make bench-webhook      how soon a notification is acknowledged while a thousand others wait
 # make bench-crash        the remediator killed at every step, 200 times and more: nothing is done twice
 #                  or lost (DATABASE=postgresql: two of them on a real PostgreSQL)
+# make bench-gateway      what a relay costs: ours, nginx, vllm-router, LiteLLM and others, side by side
+#                  (STREAMS=100, RATE, WINDOW and PEERS=nginx,ours can be set)
+# make bench-rollout      what a roll-out does to open streams: behind nginx, vllm-router, ours
+#                  (STREAMS, SCALE=1 and WAYS=nginx,ours can be set)
 # make bench       all of them
 # make lock        the lock files, anew from pyproject.toml
 
@@ -16,13 +22,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check test-vllm bench bench-tournament bench-exporter bench-webhook bench-crash lock format clean
+.PHONY: demo test check test-vllm test-gateway bench bench-tournament bench-exporter bench-webhook bench-crash bench-gateway bench-rollout lock format clean
 
 demo: $(READY)
 	@$(BIN)/python -m demo $(if $(KEEP),--keep)
 
 test: $(READY) parts browser engines
-	$(BIN)/python -m pytest --ignore=tests/real
+	$(BIN)/python -m pytest --ignore=tests/real --ignore=tests/test_wheel.py --ignore-glob='tests/gateway/test_running_*'
+
+test-gateway: $(READY) parts
+	$(BIN)/python -m pytest tests/gateway $(wildcard tests/real/test_gateway_vllm.py)
 
 check: $(READY) parts
 	$(BIN)/ruff format --check .
@@ -34,9 +43,9 @@ check: $(READY) parts
 	$(BIN)/python -m pytest -q tests/test_purity.py tests/test_wheel.py
 
 test-vllm: $(READY) parts
-	$(BIN)/python -m pytest -s tests/real
+	$(BIN)/python -m pytest -s tests/real --ignore=tests/real/test_gateway_vllm.py
 
-bench: bench-tournament bench-exporter bench-webhook bench-crash
+bench: bench-tournament bench-exporter bench-webhook bench-crash bench-gateway bench-rollout
 
 SIZE ?= full
 bench-tournament: $(READY)
@@ -51,6 +60,12 @@ bench-webhook: $(READY)
 DATABASE ?= sqlite
 bench-crash: $(READY)
 	@$(BIN)/python -m benchmarks.crash --database $(DATABASE)
+
+bench-gateway: $(READY)
+	@$(BIN)/python -m benchmarks.gateway
+
+bench-rollout: $(READY)
+	@$(BIN)/python -m benchmarks.rollout
 
 .PHONY: parts browser engines
 parts: $(READY)

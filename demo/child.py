@@ -58,11 +58,11 @@ class Child:
         end = "\n".join(self.log.read_text(errors="replace").splitlines()[-10:])
         raise NotReadyError(f"{self.name} did not become ready; its log ends:\n{end}")
 
-    def stop(self) -> int:
-        """SIGTERM to its whole process group, SIGKILL if it takes long; its exit status."""
+    def stop(self, patience: float = STOP_SECONDS) -> int:
+        """SIGTERM to its whole process group, SIGKILL after ``patience``; its exit status."""
         self.signal(signal.SIGTERM)
         try:
-            status = self._process.wait(STOP_SECONDS)
+            status = self._process.wait(patience)
         except subprocess.TimeoutExpired:
             self.signal(signal.SIGKILL)
             status = self._process.wait()
