@@ -168,8 +168,10 @@ def test_a_connection_is_kept_and_answers_come_in_order(gateway: Gateway) -> Non
 
 def test_a_thousand_requests_in_one_piece_are_answered(gateway: Gateway) -> None:
     many = 5000
+    body = json.dumps(question(CHAT, 20) | {"stream": False}).encode()
     with raw(gateway) as connection:
-        asked = b"GET /-/healthy HTTP/1.1\r\nhost: x\r\n\r\n" * many
+        # All of them wait for the first one, which takes its time.
+        asked = request(CHAT, body) + b"GET /-/healthy HTTP/1.1\r\nhost: x\r\n\r\n" * many
         sender = threading.Thread(target=connection.sendall, args=(asked,))
         sender.start()
         found = b""
@@ -258,17 +260,26 @@ def test_an_endless_head_is_not_read_to_its_end(gateway: Gateway) -> None:
 
 def test_an_answer_that_nobody_asked_for_is_nobodys(tmp_path: Path) -> None:
     more = b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nanother"
+    over, late = threading.Event(), threading.Event()
 
     def two_answers(connection: socket.socket, got: Got) -> None:
-        del got
-        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nfirst" + more)
+        first = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nfirst"
+        if got.line.startswith("GET /at-once "):
+            connection.sendall(first + more)
+        else:
+            connection.sendall(first)
+            over.wait(0.2)
+            connection.sendall(more)
+            late.set()
         connection.recv(1)
 
     with Hostile(two_answers) as hostile, Gateway(tmp_path, {"gpu-a": hostile.url}) as gateway:
-        for _ in range(4):
+        for path in ("/at-once", "/at-once", "/later", "/later"):
+            late.clear()
             with raw(gateway) as connection:
-                connection.sendall(request("/x", b"", "GET", "connection: close"))
+                connection.sendall(request(path, b"", "GET", "connection: close"))
                 assert all_of(connection).endswith(b"\r\n\r\nfirst")
+            assert path == "/at-once" or late.wait(20.0)
 
 
 def test_a_kept_connection_that_the_server_closes_is_no_failure(tmp_path: Path) -> None:

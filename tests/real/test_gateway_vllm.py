@@ -43,7 +43,7 @@ def body(path: str) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
-    """Two servers, started one after the other: the second has what the first has warmed up."""
+    """Two servers, started at the same time."""
     one, two = (
         Server(tmp_path_factory.mktemp(name), port)
         for name, port in zip(("gpu-a", "gpu-b"), free_ports(2), strict=True)
@@ -126,8 +126,11 @@ class Both:
     def _state(self, name: str) -> str:
         return str(self._gateway.admin(f"backends/{name}")["state"])
 
-    def rest_is(self, alone: dict[str, Heard], server: Server) -> None:
-        """Read to the end, and check that it is what it would have been."""
+    def rest_is(self, alone: dict[str, Heard], server: Server | None) -> None:
+        """Read to the end, and check that it is what it would have been.
+
+        ``server`` decodes the token ids, if there is one that still can.
+        """
         for path, stream in self._streams.items():
             heard = stream.rest()
             assert not heard.broken
@@ -135,8 +138,10 @@ class Both:
             assert heard.done == 1
             assert ids(heard) == ids(alone[path])
             assert heard.text == alone[path].text
-            # An unfinished character at the very end is not given out.
-            assert decoded(server, ids(heard)).rstrip("\ufffd") == heard.text.rstrip("\ufffd")
+            if server is not None:
+                # An unfinished character at the very end is not given out.
+                said = decoded(server, ids(heard)).rstrip("\ufffd")
+                assert said == heard.text.rstrip("\ufffd")
             assert "whistle" not in heard.text
             assert heard.numbers == list(range(1, len(heard.numbers) + 1))
             assert len(heard.who) == 1
@@ -191,18 +196,10 @@ def test_a_server_that_ends_its_streams_first_may_do_so(
     one, two = pair
     stop(two)
     with Both(gateway, "gpu-a") as both:
-        began = [row["id"] for row in gateway.in_flight()]
-        expected = decoded(one, ids(alone[CHAT]))
         os.kill(members(one)[0].pid, signal.SIGTERM)
         time.sleep(0.5)
         refused = gateway.post(CHAT, body(CHAT))
         assert refused.status_code in (500, 503)
         assert "error" in refused.json()
-        assert {row["id"] for row in gateway.in_flight() if row["legs"] > 1} == set()
-        assert len(began) == 2
-        for path, stream in both._streams.items():
-            heard = stream.rest()
-            assert ids(heard) == ids(alone[path])
-            assert heard.text == alone[path].text
-            assert heard.done == 1
-        assert expected.rstrip("\ufffd") == both._streams[CHAT].heard.text.rstrip("\ufffd")
+        assert [row["legs"] for row in gateway.in_flight()] == [1, 1]
+        both.rest_is(alone, None)
