@@ -5,6 +5,7 @@ the last token that was sent, if its kind allows that; else the client is told t
 with a token to go on by. What is sent is billed before it is sent.
 """
 
+import asyncio
 import logging
 from dataclasses import dataclass
 
