@@ -4,6 +4,7 @@ STREAMS (``100,1000``), RATE (events per second of a stream), WINDOW (seconds th
 PEERS (``nginx,ours``) can be set.
 """
 
+import math
 import os
 import sys
 import tempfile
@@ -108,12 +109,17 @@ def _cells(cost: Figures) -> tuple[str, ...]:
         f"{cost.rate:.0f}{'' if cost.keeps_up else '*'}",
         f"{cost.cpu_us:.1f} µs",
         f"{cost.core:.0%}",
-        f"{cost.first_p50 * 1e3:.1f} ms",
-        f"{cost.first_p99 * 1e3:.1f} ms",
-        f"{cost.gap_p99 * 1e3:.1f} ms",
+        _ms(cost.first_p50),
+        _ms(cost.first_p99),
+        _ms(cost.gap_p99),
         f"{cost.memory_kb:.0f} KB",
         f"{cost.whole:.0%}",
     )
+
+
+def _ms(seconds: float) -> str:
+    """None came, where it cannot be told."""
+    return f"{seconds * 1e3:.1f} ms" if math.isfinite(seconds) else "none came"
 
 
 def _result(measured: Mapping[str, Figures]) -> str:
