@@ -72,7 +72,8 @@ def main() -> int:
     console.print(table)
     console.print(
         "first, gap: what the relay adds to the time to the first token, and between two events.\n"
-        "An asterisk: it did not keep up; its times grow with the length of the run."
+        "An asterisk: it did not keep up; its times grow with the length of the run. Not told: no\n"
+        "answer came, or server and clients do not keep up without a relay either."
     )
     for name, why in missing.items():
         console.print(f"{name}: not measured here: {why}", markup=False)
@@ -118,8 +119,8 @@ def _cells(cost: Figures) -> tuple[str, ...]:
 
 
 def _ms(seconds: float) -> str:
-    """None came, where it cannot be told."""
-    return f"{seconds * 1e3:.1f} ms" if math.isfinite(seconds) else "none came"
+    """In milliseconds, where it can be told."""
+    return f"{seconds * 1e3:.1f} ms" if math.isfinite(seconds) else "not told"
 
 
 def _result(measured: Mapping[str, Figures]) -> str:
@@ -129,7 +130,8 @@ def _result(measured: Mapping[str, Figures]) -> str:
         for name in ("ours", *(peer for peer in PEERS if peer != "ours"))
     }
     ours = measured.get("ours")
-    first = f"{ours.first_p99 * 1e3:.1f}" if ours else NOT_MEASURED
+    told = ours is not None and math.isfinite(ours.first_p99)
+    first = f"{ours.first_p99 * 1e3:.1f}" if ours and told else NOT_MEASURED
     result = {**costs, "ttft_added_p99_ms": first}
     return "RESULT " + " ".join(f"{name}={value}" for name, value in result.items())
 
