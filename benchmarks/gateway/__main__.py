@@ -4,6 +4,7 @@ STREAMS (``100,1000``), RATE (events per second of a stream), WINDOW (seconds th
 PEERS (``nginx,ours``) can be set.
 """
 
+import math
 import os
 import sys
 import tempfile
@@ -71,7 +72,8 @@ def main() -> int:
     console.print(table)
     console.print(
         "first, gap: what the relay adds to the time to the first token, and between two events.\n"
-        "An asterisk: it did not keep up; its times grow with the length of the run."
+        "An asterisk: it did not keep up; its times grow with the length of the run. Not told: no\n"
+        "answer came, or server and clients do not keep up without a relay either."
     )
     for name, why in missing.items():
         console.print(f"{name}: not measured here: {why}", markup=False)
@@ -108,12 +110,17 @@ def _cells(cost: Figures) -> tuple[str, ...]:
         f"{cost.rate:.0f}{'' if cost.keeps_up else '*'}",
         f"{cost.cpu_us:.1f} µs",
         f"{cost.core:.0%}",
-        f"{cost.first_p50 * 1e3:.1f} ms",
-        f"{cost.first_p99 * 1e3:.1f} ms",
-        f"{cost.gap_p99 * 1e3:.1f} ms",
+        _ms(cost.first_p50),
+        _ms(cost.first_p99),
+        _ms(cost.gap_p99),
         f"{cost.memory_kb:.0f} KB",
         f"{cost.whole:.0%}",
     )
+
+
+def _ms(seconds: float) -> str:
+    """In milliseconds, where it can be told."""
+    return f"{seconds * 1e3:.1f} ms" if math.isfinite(seconds) else "not told"
 
 
 def _result(measured: Mapping[str, Figures]) -> str:
@@ -123,7 +130,8 @@ def _result(measured: Mapping[str, Figures]) -> str:
         for name in ("ours", *(peer for peer in PEERS if peer != "ours"))
     }
     ours = measured.get("ours")
-    first = f"{ours.first_p99 * 1e3:.1f}" if ours else NOT_MEASURED
+    told = ours is not None and math.isfinite(ours.first_p99)
+    first = f"{ours.first_p99 * 1e3:.1f}" if ours and told else NOT_MEASURED
     result = {**costs, "ttft_added_p99_ms": first}
     return "RESULT " + " ".join(f"{name}={value}" for name, value in result.items())
 

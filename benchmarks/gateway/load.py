@@ -23,6 +23,7 @@ from benchmarks.gateway.tree import Use, use
 
 EVENT = b"data: "
 DONE = b"[DONE]"
+KEY = "sk-benchmark"
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def request(port: int, tokens: int) -> bytes:
     head = (
         "POST /v1/chat/completions HTTP/1.1\r\n"
         f"host: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n"
-        f"authorization: Bearer sk-benchmark\r\ncontent-length: {len(body)}\r\n\r\n"
+        f"authorization: Bearer {KEY}\r\ncontent-length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 
 from benchmarks.gateway.environment import program
+from benchmarks.gateway.load import KEY
 from demo.child import free_ports
 from demo.parts import nginx
 
@@ -120,7 +121,12 @@ def litellm(folder: Path, port: int, upstream: int) -> Command:
         program("litellm", LITELLM),
         *("--config", str(file), "--host", "127.0.0.1", "--port", str(port), "--num_workers", "1"),
     ]
-    env = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
+    # It does not start without a key; this one is what the clients send.
+    env = {
+        "LITELLM_MASTER_KEY": KEY,
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "LITELLM_LOG": "ERROR",
+    }
     return Command(argv, "/health/liveliness", env)
 
 

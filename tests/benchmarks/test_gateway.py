@@ -92,6 +92,14 @@ def test_a_relay_that_is_at_its_limit_is_told_from_one_that_keeps_up(
     assert figures(PLAN, Seen(events=events, seconds=10.0), Seen()).keeps_up is keeps_up
 
 
+def test_where_the_load_itself_is_at_its_limit_no_times_are_told() -> None:
+    limited = Seen(events=40_000, seconds=10.0, gaps=[0.1], firsts=[0.1])
+    through = Seen(events=20_000, seconds=10.0, cpu=1.0, gaps=[0.2], firsts=[0.2])
+    cost = figures(PLAN, through, limited)
+    assert cost.cpu_us == pytest.approx(50.0)
+    assert cost.first_p99 == cost.gap_p99 == float("inf")
+
+
 def test_a_stream_lasts_until_everything_is_measured() -> None:
     assert PLAN.tokens == 50 * 16.5
     assert plan(10, 50.0, 4.0).window == 4.0
