@@ -5,6 +5,7 @@ then starts it anew. It goes on with that also when we no longer wait for its re
 """
 
 import socket
+import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from fleet.way import Docker as Way
 from remediator.restart import Outcome
 from remediator.restart.deadline import Deadline, bounded
 from remediator.restart.sentence import one_line, sentence, system_error
+
+SETTLE_SECONDS = 1.0
+LOOK_SECONDS = 0.1
 
 
 class Docker:
@@ -64,7 +68,7 @@ class _Act:
             self.asked = True
             client.restart(before["Id"], timeout=grace)
             client.timeout = ceil(deadline.left())
-            after = client.inspect_container(before["Id"])
+            after = _settled(client, before["Id"], deadline)
         output = f"{before['Id'][:12]}\nbefore: {_seen(before)}\nafter: {_seen(after)}\n"
         if not after["State"]["Running"]:
             status = after["State"]["ExitCode"]
@@ -86,6 +90,16 @@ class _Act:
         if self.asked:
             return f"the engine at {self.way.host} was lost: {sentence(error)}; {asked}"
         return f"no engine answers at {self.way.host}: {sentence(error)}"
+
+
+def _settled(client: APIClient, container: str, deadline: Deadline) -> Mapping[str, Any]:
+    """The container a moment after it was started: one that cannot run has ended by then."""
+    until = time.monotonic() + min(SETTLE_SECONDS, deadline.left() / 2)
+    while True:
+        found: Mapping[str, Any] = client.inspect_container(container)
+        if not found["State"]["Running"] or time.monotonic() >= until:
+            return found
+        time.sleep(LOOK_SECONDS)
 
 
 def _reach(host: str, deadline: Deadline) -> None:
