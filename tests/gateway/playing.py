@@ -12,7 +12,7 @@ REQUEST = "req-1"
 TOKEN = "r1.token"
 HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
-    b"x-request-id: req-1\r\ntransfer-encoding: chunked\r\n\r\n"
+    b"x-request-id: req-1\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
 )
 
 
