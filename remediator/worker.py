@@ -22,7 +22,7 @@ from remediator.remedy import Remedy, Take
 TICK_SECONDS = 1.0
 PAUSE_SECONDS = 0.1
 # The others begin with the next turn: a thousand at once would leave the web side no time.
-MOST_PER_TURN = 5
+MOST_PER_TURN = 2
 FOLLOW_EVERY_SECONDS = 2.0
 FORGET_EVERY = timedelta(hours=1)
 KEEP_CLOSED = timedelta(days=30)
