@@ -7,7 +7,7 @@ from remediator.tables import metadata
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
-    # SQLite's driver is kept from beginning transactions (remediator/database.py), so it can.
+    # SQLite's driver is kept from beginning transactions (fleet/database.py), so it can.
     transactional_ddl=True,
 )
 with context.begin_transaction():

@@ -13,10 +13,10 @@ from sqlalchemy import create_engine, inspect, text
 
 from demo.postgresql import PostgreSQL
 from fleet.settings import Mode
-from remediator import schema, tables
+from remediator import tables
 from remediator.__main__ import main
 from remediator.attempts import UnderWayError
-from remediator.database import StorageError
+from remediator.database import TABLES, StorageError
 from remediator.incident import AttemptState, Origin
 from remediator.store import Store
 from tests.remediator.making import alert, at
@@ -152,7 +152,7 @@ def test_whoever_comes_second_waits_for_the_first_on_postgresql(postgresql: Post
     engine = create_engine(url)
     with ThreadPoolExecutor(1) as pool:
         with engine.begin() as connection:
-            schema.upgrade(connection)
+            TABLES.upgrade(connection)
             second = pool.submit(Store, url)
             with pytest.raises(TimeoutError):
                 second.result(0.5)
@@ -172,7 +172,7 @@ def test_a_migration_that_breaks_leaves_nothing_half_done(database_url: str) -> 
     with engine.connect() as connection:
         found = inspect(connection)
         assert not found.has_table("holds")
-        assert not found.has_table(schema.VERSION_TABLE)
+        assert not found.has_table(TABLES.version_table)
         assert "origin" not in {column["name"] for column in found.get_columns("incidents")}
     engine.dispose()
 

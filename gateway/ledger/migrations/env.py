@@ -8,7 +8,7 @@ context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
     version_table=VERSION_TABLE,
-    # SQLite's driver is kept from beginning transactions (gateway/ledger/database.py), so it can.
+    # SQLite's driver is kept from beginning transactions (fleet/database.py), so it can.
     transactional_ddl=True,
 )
 with context.begin_transaction():

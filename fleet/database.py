@@ -1,0 +1,162 @@
+"""The connection to the SQL database, and what is said when it does not work.
+
+SQLite writes ahead and syncs at every commit, so that what was committed survives a power cut.
+PostgreSQL reads what was committed when each statement begins: whoever has waited for a row sees
+what was done to it. No wait is for ever: a program that stalls within a transaction is cut off.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from fleet.migrated import Tables, TooNewError, Upgrade
+
+BUSY_SECONDS = 5.0
+NO_URL = "is not an SQLAlchemy URL"
+PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
+BEGIN = "lifeguard_begin"
+# PostgreSQL's own names. Seconds to connect, and milliseconds for all the rest: until a connection
+# whose other end is silent is given up, for a lock, and for a transaction in which nothing is done.
+CONNECT = {
+    "connect_timeout": 5,
+    "tcp_user_timeout": 10_000,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+}
+TIMEOUTS = {"lock_timeout": 5_000, "idle_in_transaction_session_timeout": 10_000}
+
+
+class StorageError(Exception):
+    """The database does not do what was asked; the text is one sentence without its secrets."""
+
+
+class Database:
+    """Transactions on one database, from any thread.
+
+    Raises ``error``, a StorageError, also out of the blocks of ``read`` and ``write``.
+    """
+
+    error: ClassVar[type[StorageError]] = StorageError
+    forgotten: ClassVar[str] = "what was done"
+    tables: ClassVar[Tables]
+
+    def __init__(self, url: str) -> None:
+        """``url`` is SQLAlchemy's; tables are made, or brought up to this version."""
+        with self._told():
+            self._engine = self._opened(url)
+            # SQLite then waits for its turn at the beginning, not in the middle.
+            self._writing = self._engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
+        try:
+            self._upgrade()
+        except StorageError:
+            self.close()
+            raise
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the database's file stands; None where it is not a file."""
+        url = self._engine.url
+        if url.get_backend_name() != "sqlite" or not url.database:
+            return None
+        return Path(url.database).parent
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that only reads."""
+        with self._told(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that is committed at the end of the block, or not at all."""
+        with self._told(), self._writing.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    def upgraded(self, upgrade: Upgrade) -> None:
+        """The tables were made or changed; for whoever wants to tell it."""
+
+    def _upgrade(self) -> None:
+        done = None
+        try:
+            with self.read() as connection:
+                is_current = self.tables.is_current(connection)
+            if not is_current:
+                with self.write() as connection:
+                    done = self.tables.upgrade(connection)
+        except TooNewError as error:
+            raise self.error(str(error)) from None
+        if done is not None:
+            self.upgraded(done)
+
+    def _opened(self, url: str) -> Engine:
+        try:
+            parts = make_url(url)
+        except ValueError:  # of a port that is no number, or what was taken for one
+            raise self.error(NO_URL) from None
+        if parts.get_backend_name() == "sqlite":
+            if parts.database in (None, "", ":memory:"):
+                raise self.error(f"an SQLite database in memory would forget {self.forgotten}")
+            return _file_engine(parts)
+        if "@" in (parts.host or ""):  # the rest of a password, not to be told as a host's name
+            raise self.error(f"{NO_URL}: write an @ of the password as %40")
+        if parts.get_backend_name() != "postgresql":
+            kind = parts.drivername
+            raise self.error(f"is of kind {kind}; sqlite and postgresql+psycopg are known")
+        return _server_engine(parts)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What SQLAlchemy raises, in one sentence: its own texts show the query and its values."""
+        try:
+            yield
+        except ArgumentError:
+            raise self.error(NO_URL) from None
+        except ImportError as error:
+            raise self.error(f"its driver is not installed: {error}") from None
+        except SQLAlchemyError as error:
+            cause = getattr(error, "orig", None) or type(error).__name__
+            first = str(cause).splitlines()[0]
+            raise self.error(f"the database does not answer as it should: {first}") from error
+
+
+def _file_engine(url: URL) -> Engine:
+    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
+    event.listen(engine, "connect", _configure)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _server_engine(url: URL) -> Engine:
+    missing = {name: value for name, value in CONNECT.items() if name not in url.query}
+    engine = create_engine(
+        url, pool_pre_ping=True, isolation_level="READ COMMITTED", connect_args=missing
+    )
+    event.listen(engine, "connect", _limit)
+    return engine
+
+
+def _limit(connection: Any, _record: object) -> None:  # noqa: ANN401 -- the driver's own
+    with connection.cursor() as cursor:
+        for name, milliseconds in TIMEOUTS.items():
+            cursor.execute(f"SET SESSION {name} = {milliseconds}")
+    connection.commit()
+
+
+def _configure(connection: Any, _record: object) -> None:  # noqa: ANN401 -- the driver's own
+    connection.isolation_level = None  # the driver begins no transactions; _begin does
+    for pragma in PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get(BEGIN, "BEGIN"))
