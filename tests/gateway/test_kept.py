@@ -24,9 +24,9 @@ def kept(shared: TestedDatabase) -> Kept:
 
 
 @pytest.fixture
-def replicas(shared_url: str) -> Iterator[list[Kept]]:
+def replicas(database_url: str) -> Iterator[list[Kept]]:
     """Gateways with connections of their own to one database."""
-    databases = [TestedDatabase(shared_url) for _ in range(4)]
+    databases = [TestedDatabase(database_url) for _ in range(4)]
     yield [Kept(database, SEAL) for database in databases]
     for database in databases:
         database.close()
@@ -175,8 +175,8 @@ class CountingDatabase(TestedDatabase):
         return super().write()
 
 
-def test_streams_that_end_together_are_few_transactions(shared_url: str) -> None:
-    database = CountingDatabase(shared_url)
+def test_streams_that_end_together_are_few_transactions(database_url: str) -> None:
+    database = CountingDatabase(database_url)
     shelf = Shelf(Kept(database, SEAL), lambda: NOW)
     streams = [left(f"req-{number}") for number in range(200)]
 
