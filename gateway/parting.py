@@ -26,8 +26,14 @@ EVENT_STREAM = (
 class Parting:
     """Knows how one request ends. Belongs to the office's loop."""
 
-    def __init__(
-        self, office: Office, stream: Stream, caller: str, reply: Reply, taken: Taken | None
+    def __init__(  # noqa: PLR0913 -- the last two are of one that was taken up
+        self,
+        office: Office,
+        stream: Stream,
+        caller: str,
+        reply: Reply,
+        taken: Taken | None = None,
+        again: int = 0,
     ) -> None:
         # What is gathered of an answer that is sent whole, until it is sent.
         self.whole = None if stream.ask.stream else Whole(stream.ask)
@@ -37,8 +43,8 @@ class Parting:
         self._reply = reply
         self._taken = taken
         self._closed = False
-        # What an earlier run delivered, and has on its bill.
-        self._before = stream.completion_tokens
+        # What earlier runs delivered, and have on their bill.
+        self._before = stream.completion_tokens + again
 
     @property
     def _named(self) -> tuple[tuple[str, str], ...]:
@@ -97,7 +103,7 @@ class Parting:
         """The tokens of this run that the client has."""
         if self.whole is not None:
             return 0
-        return self._stream.completion_tokens - self._before
+        return max(0, self._stream.completion_tokens - self._before)
 
     def _close(self, end: End, how: str) -> None:
         stream = self._stream
@@ -130,6 +136,11 @@ class Parting:
         never = stream.resume[0] is Resume.NEVER or stream.ask.forbidden
         return bool(stream.ask.stream and stream.seq and not never)
 
+    @property
+    def kept(self) -> bytes | None:
+        """What is needed to go on with it from here; None where it cannot or must not be."""
+        return json.dumps(self._stream.snapshot()).encode() if self._can_go_on else None
+
     async def _cut_off(self, why: str, reason: str) -> None:
         """Send a frame that no client takes for the answer's end, once it is kept durably."""
         refusal = Refusal(503, f"the answer was cut off: {why}", retry_after=1)
@@ -156,6 +167,6 @@ class Parting:
             await self._office.shelf.give_back(self._taken, self._caller)
 
     async def _keep(self, token: Token) -> None:
-        stream = self._stream
-        snapshot = json.dumps(stream.snapshot()).encode()
-        await self._office.shelf.keep(Left(token, self._caller, stream.request_id, snapshot))
+        if (kept := self.kept) is not None:
+            left = Left(token, self._caller, self._stream.request_id, kept)
+            await self._office.shelf.keep(left)

@@ -19,6 +19,7 @@ from gateway.heads import ELSEWHERE, Head
 from gateway.kept import Taken
 from gateway.office import Office, key_of
 from gateway.outcome import How, Outcome
+from gateway.outlet import UNSURE
 from gateway.parting import Parting
 from gateway.reply import Reply
 from gateway.resumable import Resume
@@ -37,6 +38,8 @@ class Wanted:
 
     ``key`` names it for its caller, so that it is charged once; None where it is admitted already.
     ``taken``: what it was taken up from, which is given back where nobody can go on with it.
+    ``again``: how many of the tokens that follow are on the bill already, for they were sent
+    before.
     """
 
     stream: Stream
@@ -44,6 +47,7 @@ class Wanted:
     caller: str
     key: str | None
     taken: Taken | None = None
+    again: int = 0
 
 
 class Generation:
@@ -61,7 +65,7 @@ class Generation:
         self._wanted = wanted
         self._stream = stream
         self._reply = reply
-        self._parting = Parting(office, stream, wanted.caller, reply, wanted.taken)
+        self._parting = Parting(office, stream, wanted.caller, reply, wanted.taken, wanted.again)
         self._exchange: Exchange | None = None
         self._sent_at = self.began
         self._tokens_before = 0
@@ -102,6 +106,8 @@ class Generation:
     async def _is_admitted(self) -> bool:
         key, route = self._wanted.key, self._ask.route
         if key is None:
+            self._office.bill.again(self.id, self._wanted.again)
+            self._keep()
             return True
         at = self._office.wall()
         opened = Opened(self.id, self.caller, key, self.model, route, at)
@@ -121,6 +127,9 @@ class Generation:
     # the legs
 
     async def _all_legs(self) -> Outcome:
+        if self._stream.state in (State.FINISHED, State.COMPLETE):  # before it was taken up
+            self.deliver(self._stream.ended())
+            return Outcome(How.COMPLETE)
         is_new = self._stream.state is not State.INTERRUPTED
         body = first_body(self._ask) if is_new else self._stream.later()
         tried: set[str] = set()
@@ -195,7 +204,7 @@ class Generation:
         self._stream.begin(office.learned[self.backend, self.model])
         office.bill.begins(self.id, self.backend, office.wall())
         head = self._wanted.head.to(standing.backend, key_of(standing.backend), len(body))
-        self._exchange = Exchange(office, standing, self._stream, self._deliver)
+        self._exchange = Exchange(office, standing, self._stream, self)
         fresh = self.legs > 1
         outcome = await self._exchange.run(head, body, fresh=fresh, paused=self._paused)
         self._exchange = None
@@ -219,7 +228,17 @@ class Generation:
             at=self._office.wall(),
         )
 
-    def _deliver(self, step: Step) -> None:
+    def one(self, event: bytes, token: int, now: float) -> None:
+        """One event of one token, of which nothing need be known that is not known yet."""
+        if self._parting.whole is not None:  # nothing is sent before all is there
+            self._parting.whole.add(event)
+            return
+        self._office.bill.one(self.id, token)
+        self._reply.write(event)
+        self._sent_at = now
+
+    def deliver(self, step: Step) -> None:
+        """What a step came to."""
         if step.progress and not self._prompt_told and self._stream.prompt_tokens:
             self._prompt_told = True
             prompt = self._stream.prompt_tokens
@@ -227,14 +246,27 @@ class Generation:
         if self._parting.whole is not None:  # nothing is sent before all is there
             self._parting.whole.add(step.out)
             return
-        if step.ids:
-            self._office.bill.add(self.id, step.ids)
+        if step.marks or step.ids:
+            self._write_down(step)
         if not step.out:
             return
         if not self._reply.begun:
             self._begin()
         self._reply.write(step.out)
         self._sent_at = self._office.now()
+
+    def _write_down(self, step: Step) -> None:
+        bill, total = self._office.bill, self.tokens
+        if step.details:
+            bill.details(self.id, step.details)
+        behind = [UNSURE if mark == UNSURE else total - mark for mark in step.marks]
+        bill.add(self.id, step.ids, behind)
+        if self._stream.is_news():
+            self._keep()
+
+    def _keep(self) -> None:
+        """Write down what another gateway needs to go on, should this one be killed."""
+        self._office.bill.keep(self.id, self._parting.kept or b"")
 
     def _begin(self) -> None:
         self._office.counts.first_byte(self._office.now() - self.began)

@@ -53,13 +53,13 @@ def main(argv: Sequence[str], *, commands: Sequence[str]) -> int:
         if args.config_check:
             print(f"{args.config_file}: {len(settings.backends)} backends, valid")
             return 0
+        kept = Kept(Database(ours.database), seal)
         ledger = Ledger(
             ours.database,
             ours.journal_folder,
             takeover_after=ours.takeover_after,
-            keep_left=ours.resume_for,
+            keep=kept.adopt,
         )
-        kept = Kept(Database(ours.database), seal)
     except (SettingsError, KeysError, SealKeyError) as error:
         print(error, file=sys.stderr)
         return BAD_SETTINGS

@@ -14,6 +14,7 @@ from fleet.backend import Backend
 
 # uvicorn closes a connection that was idle for 5 s; one that is closing must not be chosen.
 IDLE_SECONDS = 3.0
+LONGEST_SIZE = 16  # characters of a chunk's size that are looked at
 
 
 class UpstreamError(Exception):
@@ -77,6 +78,7 @@ class Leg(asyncio.Protocol):
         self._asked = False
         self._answered = False
         self._head_only = False
+        self._between_chunks = False
 
     @property
     def is_open(self) -> bool:
@@ -135,6 +137,9 @@ class Leg(asyncio.Protocol):
             self.abort()
             return
         self._answered = True
+        if self._between_chunks and (body := _only_chunk(data)) and self.listener is not None:
+            self.listener.body(body)  # the parser is between two chunks, and stays there
+            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
@@ -172,6 +177,14 @@ class Leg(asyncio.Protocol):
         if self._head_only:
             self._end(keep=False)  # the parser would wait for the body that the head tells of
 
+    def on_chunk_header(self) -> None:
+        """A chunk begins."""
+        self._between_chunks = False
+
+    def on_chunk_complete(self) -> None:
+        """It ends."""
+        self._between_chunks = True
+
     def on_body(self, data: bytes) -> None:
         """A piece of the body."""
         if self.listener is not None:
@@ -183,7 +196,7 @@ class Leg(asyncio.Protocol):
             self._end(keep=self._parser.should_keep_alive())
 
     def _end(self, *, keep: bool) -> None:
-        self._asked = False
+        self._asked = self._between_chunks = False
         listener, self.listener = self.listener, None
         self._parser = httptools.HttpResponseParser(self)
         if keep and self._pool is not None:
@@ -197,6 +210,14 @@ class Leg(asyncio.Protocol):
         listener, self.listener = self.listener, None
         if listener is not None:
             listener.ended(UpstreamError(why, stale=self.used and not self._answered))
+
+
+def _only_chunk(data: bytes) -> bytes:
+    """What is in a piece that is one whole chunk and nothing else; nothing for any other piece."""
+    size = data.find(b"\r\n", 0, LONGEST_SIZE)
+    body = data[size + 2 : -2]
+    whole = size > 0 and data.endswith(b"\r\n") and data[:size] == b"%x" % len(body)
+    return body if whole else b""
 
 
 class Upstreams:

@@ -6,6 +6,7 @@ until it sends the next request before it has the answer.
 """
 
 import asyncio
+import os
 from collections import deque
 from http import HTTPStatus
 from typing import cast
@@ -36,6 +37,7 @@ class Wire(asyncio.Protocol):
         self._largest_body = largest_body
         self._wires = wires
         self._transport: asyncio.Transport | None = None
+        self._descriptor = -1
         self._parser = httptools.HttpRequestParser(self)
         self._waiting: deque[tuple[Request, Reply]] = deque()
         self._refusal: Refusal | None = None
@@ -60,6 +62,7 @@ class Wire(asyncio.Protocol):
         """A client is there."""
         # A stream's transport is one, though uvloop's does not say so.
         self._transport = cast(asyncio.Transport, transport)
+        self._descriptor = transport.get_extra_info("socket").fileno()
         self.quiet_since = asyncio.get_running_loop().time()
         self._wires.add(self)
 
@@ -174,8 +177,20 @@ class Wire(asyncio.Protocol):
 
     def send(self, data: bytes) -> None:
         """Send bytes, if anybody is there."""
-        if self._transport is not None and not self._closing:
-            self._transport.write(data)
+        transport = self._transport
+        if transport is None or self._closing:
+            return
+        # The way through the loop costs more than the system call itself. The descriptor is ours
+        # until connection_lost: both asyncio and uvloop close it after that.
+        if not transport.get_write_buffer_size():
+            try:
+                sent = os.write(self._descriptor, data)
+            except OSError:  # full, or broken; the loop knows what to do about either
+                sent = 0
+            if sent == len(data):
+                return
+            data = data[sent:]
+        transport.write(data)
 
     def answered(self, *, keep_alive: bool) -> None:
         """An answer has ended: go on with the next request, or close."""

@@ -204,7 +204,7 @@ class Writer:
             numbers += (
                 slot.serial,
                 0 if prompt is None else prompt + 1,
-                tokens,
+                max(0, tokens),
                 0 if backend is None else slot.legs + 1,
                 place,
                 slot.leg_prompt,
