@@ -82,14 +82,12 @@ class Answer:
         if self.cut is not None:
             self.cut.drop()
 
-    def one(self, before: bytes, text: bytes, behind: bytes, token: int) -> bytes | None:
-        """Take a frame of one token, and return its event; None where it takes more than that."""
-        cut = self.cut
-        if self.stops is not None or not text or (cut is not None and not cut.goes_on(token)):
-            return None
-        delivered = self.delivered
-        delivered.append(token)
-        return self._outlet.one(before, text, behind, len(delivered))
+    @property
+    def is_plain(self) -> bool:
+        """Whether a frame of one token can go out as it is, and a cut behind it is clean."""
+        return self.stops is None and (
+            self.cut is None or (self.cut.clean and not self.cut.holds)
+        )
 
     def _mark(self) -> None:
         clean = self.cut is None or self.cut.clean

@@ -1,6 +1,6 @@
 """What a request tells the bill, and what the bill says to a new one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -91,8 +91,8 @@ class Bill(Protocol):
         """Book what gateways of this host left that were killed; returns how many requests."""
         ...
 
-    def one(self, request_id: str, token: int) -> None:
-        """One event of one output token is about to be sent to the client."""
+    def line(self, request_id: str) -> Callable[[int], None]:
+        """What to call when one event of one output token is about to be sent to the client."""
         ...
 
     def add(self, request_id: str, ids: Sequence[int], behind: Sequence[int] = ()) -> None:

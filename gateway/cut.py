@@ -69,13 +69,6 @@ class Cut:
         else:
             self.clean = bool(ids) and ids[-1] in self.whole
 
-    def goes_on(self, token: int) -> bool:
-        """Note a frame of one token with text, if it comes from a clean state; else tell so."""
-        if not self.clean or self._held:
-            return False
-        self.whole.add(token)
-        return True
-
     def drop(self) -> None:
         """Forget what was held: it is generated anew."""
         self._held.clear()

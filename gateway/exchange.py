@@ -19,7 +19,7 @@ LARGEST_REFUSAL = 64 * 1024
 class Recipient(Protocol):
     """Whoever the answer is for."""
 
-    def one(self, event: bytes, token: int, now: float) -> None:
+    def one(self, event: bytes, token: int) -> None:
         """One event of one token, of a stream that has begun. Raises BillError."""
         ...
 
@@ -43,6 +43,7 @@ class Exchange:
         self._office = office
         self._stream = stream
         self._recipient = recipient
+        self._turn = office.turn
         self._leg: Leg | None = None
         self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._status = 0
@@ -120,10 +121,9 @@ class Exchange:
             return
         stream = self._stream
         try:
-            event = stream.one(data)
-            if event is not None:
-                self.moved_at = now = self._office.now()
-                self._recipient.one(event, stream.delivered[-1], now)
+            if stream.quick is not None and (event := stream.quick.event(data)) is not None:
+                self.moved_at = self._turn.now
+                self._recipient.one(event, stream.delivered[-1])
                 return
             step = stream.feed(data)
             if step.progress:

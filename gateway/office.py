@@ -14,6 +14,7 @@ from gateway.cut import Learned
 from gateway.seal import Seal
 from gateway.shelf import Shelf
 from gateway.standing import Standing
+from gateway.turn import Turn
 from gateway.upstream import Upstreams
 
 
@@ -59,6 +60,7 @@ class Office:
     bill: Bill
     seal: Seal
     shelf: Shelf
+    turn: Turn = field(default_factory=Turn)
     counts: Counts = field(default_factory=Counts)
     in_flight: dict[str, InFlight] = field(default_factory=dict)
     learned: defaultdict[tuple[str, str], Learned] = field(

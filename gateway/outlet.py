@@ -66,12 +66,10 @@ class Outlet:
             self.details.append(detail)
             self._new_details.append(detail)
 
-    def one(self, before: bytes, text: bytes, behind: bytes, mark: int) -> bytes:
-        """Give one event at once, with nothing else given."""
-        marks = self.marks
-        self.mark = mark
-        marks.append(mark)
-        return b"%s%d\n%s%s%s\n\n" % (self._id, len(marks), before, text, behind)
+    def template(self, *parts: bytes) -> bytes:
+        """Return a format for an event's number and what stands between the parts of its lines."""
+        around = b"%b".join(part.replace(b"%", b"%%") for part in parts)
+        return b"%s%%d\n%s\n\n" % (self._id.replace(b"%", b"%%"), around)
 
     def comment(self, lines: bytes) -> None:
         """Give what is no event."""

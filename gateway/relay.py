@@ -7,6 +7,7 @@ with a token to go on by. What is sent is billed before it is sent.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway import access_log
@@ -67,6 +68,8 @@ class Generation:
         self._reply = reply
         self._parting = Parting(office, stream, wanted.caller, reply, wanted.taken, wanted.again)
         self._exchange: Exchange | None = None
+        self._turn = office.turn
+        self._line: Callable[[int], None] = lambda _: None
         self._sent_at = self.began
         self._tokens_before = 0
         self._prompt_told = False
@@ -106,6 +109,7 @@ class Generation:
     async def _is_admitted(self) -> bool:
         key, route = self._wanted.key, self._ask.route
         if key is None:
+            self._line = self._office.bill.line(self.id)
             self._office.bill.again(self.id, self._wanted.again)
             self._keep()
             return True
@@ -117,6 +121,7 @@ class Generation:
             self._parting.refuse(Refusal(503, f"the bill: {error}", retry_after=5))
             return False
         if admission is Admission.NEW:
+            self._line = self._office.bill.line(self.id)
             return True
         said = "is being answered" if admission is Admission.BUSY else "was answered before"
         retry_after = 1 if admission is Admission.BUSY else None
@@ -228,14 +233,14 @@ class Generation:
             at=self._office.wall(),
         )
 
-    def one(self, event: bytes, token: int, now: float) -> None:
+    def one(self, event: bytes, token: int) -> None:
         """One event of one token, of which nothing need be known that is not known yet."""
         if self._parting.whole is not None:  # nothing is sent before all is there
             self._parting.whole.add(event)
             return
-        self._office.bill.one(self.id, token)
+        self._line(token)
         self._reply.write(event)
-        self._sent_at = now
+        self._sent_at = self._turn.now
 
     def deliver(self, step: Step) -> None:
         """What a step came to."""

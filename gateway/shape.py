@@ -24,7 +24,6 @@ class Shape:
     before: bytes
     between: bytes
     behind: bytes  # a format with two numbers: total and completion tokens
-    behind_and_end: bytes  # the same with the empty line behind it
     prompt_tokens: int
     head: bytes
     tail: bytes
@@ -56,24 +55,12 @@ class Shape:
         one = b"," not in written
         return text, written, [int(written)] if one else [*map(int, written.split(b","))]
 
-    def only(self, data: bytes, tokens: int) -> tuple[bytes, bytes, int] | None:
-        """Read a piece of the stream that is one event of one token, and nothing else.
-
-        Returns the text (still escaped), the id as written and the id; None where it is not that.
-        """
-        before, between = self.before, self.between
-        start = len(before)
-        end = data.find(between, start)
-        if end < 0 or not data.startswith(before):
-            return None
-        ids_start = end + len(between)
-        ids_end = data.find(b"]", ids_start)
-        tokens += 1
-        if data[ids_end:] != self.behind_and_end % (self.prompt_tokens + tokens, tokens):
-            return None
-        text, written = data[start:end], data[ids_start:ids_end]
-        # A quotation mark may end the text; that is looked into elsewhere.
-        return (text, written, int(written)) if b'"' not in text and written.isdigit() else None
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        """The client's frame around its text, and around its ids if it gets them."""
+        if self.tail_before_ids is None:
+            return self.head, self.tail
+        return self.head, self.tail_before_ids, self.tail_behind_ids
 
     def client(self, text: bytes, ids: bytes) -> tuple[bytes, bytes, bytes]:
         """Return the client's frame: in front of the text, the text, and what is behind."""
@@ -108,7 +95,6 @@ class Shape:
             before=before,
             between=between + found,
             behind=template,
-            behind_and_end=template + b"\n\n",
             prompt_tokens=int(behind[slice(*total)]) - tokens,
             head=given[0],
             tail=tail,

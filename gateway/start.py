@@ -26,6 +26,7 @@ from gateway.seal_key import SealKeyError
 from gateway.serve import run, serve
 from gateway.shelf import Shelf
 from gateway.standing import Standing
+from gateway.turn import Turn
 from gateway.upstream import Upstreams
 
 CANNOT_LISTEN = 1
@@ -116,10 +117,12 @@ def _serve(settings: Settings, ours: GatewaySettings, listen: Listen, parts: _Pa
         print(f"--web.listen-address: {listen}: {error.strerror}", file=sys.stderr)
         return CANNOT_LISTEN
     sock.setblocking(False)  # noqa: FBT003 -- its name
+    turn = Turn()
     office = Office(
         settings=ours,
         standings=tuple(Standing(b) for b in settings.backends if b.kind is Kind.VLLM),
-        upstreams=Upstreams(ours.connect_timeout),
+        upstreams=Upstreams(ours.connect_timeout, turn),
+        turn=turn,
         bill=parts.ledger,
         seal=parts.seal,
         shelf=Shelf(parts.kept),

@@ -11,6 +11,7 @@ from gateway.cut import Cut, Learned
 from gateway.frames import Event, Events, EventTooLongError
 from gateway.onward import Onward
 from gateway.outlet import Detail, Outlet
+from gateway.quick import Quick
 from gateway.resumable import Resume
 from gateway.said import Choice, NotAFrameError, Said
 from gateway.shape import Shape
@@ -40,6 +41,7 @@ class Stream:
         self.created = created
         self.finish_reason: str | None = None
         self.why = ""  # of an interruption
+        self.quick: Quick | None = None  # the short way for what comes next; else feed it
         self._learned = learned or Learned()
         stops = Stops(ask.stop, include=ask.include_stop, min_tokens=ask.min_tokens)
         cut = None if ask.resume is Resume.NEVER else Cut(self._learned.whole)
@@ -84,6 +86,7 @@ class Stream:
 
     def begin(self, learned: Learned | None = None) -> None:
         """Begin a leg, the first or a later one; what the last one left unfinished is dropped."""
+        self._leave_quick()
         self.state = State.RUNNING
         self._events = Events()
         self._shape: Shape | None = None
@@ -102,26 +105,9 @@ class Stream:
             self._learned = learned
             self._answer.learn(learned)
 
-    def one(self, data: bytes) -> bytes | None:
-        """Take bytes that are one token's frame of the known shape, as nearly all are.
-
-        Returns its event for the client; its token is the last delivered. None: nothing was
-        taken, feed it.
-        """
-        shape = self._shape
-        if shape is None or self.state is not State.RUNNING or not self._events.is_between:
-            return None
-        found = shape.only(data, self._leg_tokens)
-        if found is None:
-            return None
-        text, written, token = found
-        event = self._answer.one(*shape.client(text, written), token)
-        if event is not None:
-            self._leg_tokens += 1
-        return event
-
     def feed(self, data: bytes) -> Step:
         """Take bytes of the backend's body, without their transfer coding."""
+        self._leave_quick()
         progress = abort = False
         try:
             for raw in self._events.feed(data) if self.state in _OPEN else ():
@@ -142,7 +128,20 @@ class Stream:
                     break
         except (EventTooLongError, NotAFrameError) as error:
             self._interrupt(str(error))
+        self._enter_quick()
         return self._step(progress=progress, abort=abort)
+
+    def _enter_quick(self) -> None:
+        shape, answer = self._shape, self._answer
+        between = self._events.is_between and self.state is State.RUNNING
+        if shape is not None and between and answer.is_plain:
+            self.quick = Quick(shape, answer, self._outlet, self._leg_tokens)
+
+    def _leave_quick(self) -> None:
+        if self.quick is not None:
+            self._leg_tokens = self.quick.tokens
+            self._outlet.mark = self._outlet.marks[-1]
+            self.quick = None
 
     def _step(self, *, progress: bool = False, abort: bool = False) -> Step:
         out, ids, marks, details = self._outlet.take()
@@ -150,6 +149,7 @@ class Stream:
 
     def ended(self) -> Step:
         """Note that nothing more comes: end of file, reset, or silence for too long."""
+        self._leave_quick()
         if self.state in _OPEN:
             self._interrupt("the backend's stream ended without a finish reason")
         return self._step()
@@ -165,6 +165,7 @@ class Stream:
 
     def goodbye(self, frame: Mapping[str, object]) -> bytes:
         """Return a frame of our own as the next event."""
+        self._leave_quick()
         self._outlet.event(closing.said(frame))
         return self._outlet.take().out
 

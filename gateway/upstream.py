@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from fleet.backend import Backend
+from gateway.turn import Turn
 
 # uvicorn closes a connection that was idle for 5 s; one that is closing must not be chosen.
 IDLE_SECONDS = 3.0
@@ -66,8 +67,10 @@ class Origin:
 class Leg(asyncio.Protocol):
     """One connection to a server, and the exchange that is on it."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Origin, turn: Turn) -> None:
         self.origin = origin
+        self._turn = turn
+        self._untaken = 0  # pieces that were read
         self.idle_since = 0.0
         self.used = False
         self.listener: Listener | None = None
@@ -83,7 +86,8 @@ class Leg(asyncio.Protocol):
     @property
     def is_open(self) -> bool:
         """Whether a request can be sent on it."""
-        return self._transport is not None and not self._transport.is_closing()
+        transport = self._transport
+        return transport is not None and not transport.is_closing() and not self._untaken
 
     def ask(
         self,
@@ -106,12 +110,12 @@ class Leg(asyncio.Protocol):
 
     def pause(self) -> None:
         """Read nothing more for now."""
-        if self.is_open and self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resume(self) -> None:
         """Read again."""
-        if self.is_open and self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def let_go(self) -> None:
@@ -132,7 +136,13 @@ class Leg(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        """A piece is there; it is taken in this turn of the loop."""
+        self._untaken += 1
+        self._turn.read(self, data)
+
+    def take(self, data: bytes) -> None:
         """A piece of the answer; what nobody asked for ends the connection."""
+        self._untaken -= 1
         if not self._asked:
             self.abort()
             return
@@ -223,7 +233,8 @@ def _only_chunk(data: bytes) -> bytes:
 class Upstreams:
     """The connections to all servers. Belongs to one loop; ``connect_timeout`` is in seconds."""
 
-    def __init__(self, connect_timeout: float) -> None:
+    def __init__(self, connect_timeout: float, turn: Turn) -> None:
+        self._turn = turn
         self._connect_timeout = connect_timeout
         self._idle: defaultdict[Origin, list[Leg]] = defaultdict(list)
 
@@ -249,7 +260,7 @@ class Upstreams:
         try:
             async with asyncio.timeout(self._connect_timeout):
                 _, leg = await loop.create_connection(
-                    lambda: Leg(origin), origin.host, origin.port, ssl=context
+                    lambda: Leg(origin, self._turn), origin.host, origin.port, ssl=context
                 )
         except TimeoutError:
             why = f"no connection within {self._connect_timeout:g} s"

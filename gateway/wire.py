@@ -15,6 +15,7 @@ import httptools
 
 from gateway.errors import Refusal
 from gateway.reply import Answering, Handler, Reply, Request
+from gateway.turn import Turn
 
 LARGEST_HEAD = 64 * 1024
 OFFER = frozenset({"connection", "http2-settings", "upgrade"})
@@ -32,10 +33,14 @@ class Wire(asyncio.Protocol):
     ``quiet_since`` of the loop's clock.
     """
 
-    def __init__(self, handle: Handler, largest_body: int, wires: set["Wire"]) -> None:
+    def __init__(
+        self, handle: Handler, largest_body: int, wires: set["Wire"], turn: Turn
+    ) -> None:
         self._handle = handle
         self._largest_body = largest_body
         self._wires = wires
+        self._turn = turn
+        self._unsent: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self._descriptor = -1
         self._parser = httptools.HttpRequestParser(self)
@@ -176,20 +181,29 @@ class Wire(asyncio.Protocol):
     # the reply's side
 
     def send(self, data: bytes) -> None:
-        """Send bytes, if anybody is there."""
-        transport = self._transport
-        if transport is None or self._closing:
+        """Send bytes in this turn of the loop, if anybody is there."""
+        if self._transport is not None and not self._closing:
+            if not self._unsent:
+                self._turn.write(self)
+            self._unsent.append(data)
+
+    def flush(self) -> None:
+        """Write what was sent in this turn."""
+        transport, unsent = self._transport, self._unsent
+        if transport is None or not unsent:
             return
+        data = unsent[0] if len(unsent) == 1 else b"".join(unsent)
+        unsent.clear()
         # The way through the loop costs more than the system call itself. The descriptor is ours
         # until connection_lost: both asyncio and uvloop close it after that.
         if not transport.get_write_buffer_size():
             try:
-                sent = os.write(self._descriptor, data)
+                written = os.write(self._descriptor, data)
             except OSError:  # full, or broken; the loop knows what to do about either
-                sent = 0
-            if sent == len(data):
+                written = 0
+            if written == len(data):
                 return
-            data = data[sent:]
+            data = data[written:]
         transport.write(data)
 
     def answered(self, *, keep_alive: bool) -> None:
@@ -206,6 +220,7 @@ class Wire(asyncio.Protocol):
 
     def close(self) -> None:
         """Send what is to be sent, and close."""
+        self.flush()
         self._closing = True
         if self._transport is not None:
             self._transport.close()
@@ -263,6 +278,7 @@ class Wire(asyncio.Protocol):
 
     def linger(self) -> None:
         """Close our half, and read what the client still sends, for a while."""
+        self.flush()
         self._closing = True
         transport = self._transport
         if transport is not None:

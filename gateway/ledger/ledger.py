@@ -7,8 +7,9 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 from gateway.bill import Admission, Closed, LegEnd, Opened
@@ -87,9 +88,9 @@ class Ledger:
         """The prompt's length, charged once; ``read``: what this leg has read, if that is more."""
         self._journal.prompt(self._slots[request_id], tokens, read)
 
-    def one(self, request_id: str, token: int) -> None:
-        """One event of one output token is about to be sent to the client."""
-        self._journal.one(self._slots[request_id], token)
+    def line(self, request_id: str) -> Callable[[int], None]:
+        """What to call when one event of one output token is about to be sent to the client."""
+        return partial(self._journal.one, self._slots[request_id])
 
     def add(self, request_id: str, ids: Sequence[int], behind: Sequence[int] = ()) -> None:
         """These output tokens are about to be sent to the client, in so many events."""
