@@ -85,9 +85,7 @@ class Answer:
     @property
     def is_plain(self) -> bool:
         """Whether a frame of one token can go out as it is, and a cut behind it is clean."""
-        return self.stops is None and (
-            self.cut is None or (self.cut.clean and not self.cut.holds)
-        )
+        return self.stops is None and (self.cut is None or (self.cut.clean and not self.cut.holds))
 
     def _mark(self) -> None:
         clean = self.cut is None or self.cut.clean

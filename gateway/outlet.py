@@ -33,6 +33,11 @@ class Given(NamedTuple):
     details: Sequence[Detail]
 
 
+def behind(marks: Sequence[int], tokens: int) -> list[int]:
+    """Return how many of the answer's tokens have no text yet in each of the events."""
+    return [UNSURE if mark == UNSURE else tokens - mark for mark in marks]
+
+
 class Outlet:
     """Collects one step's events. Invariant: the events' numbers are 1, 2, 3 and so on.
 

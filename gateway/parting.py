@@ -32,8 +32,9 @@ class Parting:
         stream: Stream,
         caller: str,
         reply: Reply,
-        taken: Taken | None = None,
-        again: int = 0,
+        *,
+        taken: Taken | None,
+        again: int,
     ) -> None:
         # What is gathered of an answer that is sent whole, until it is sent.
         self.whole = None if stream.ask.stream else Whole(stream.ask)

@@ -20,7 +20,7 @@ from gateway.heads import ELSEWHERE, Head
 from gateway.kept import Taken
 from gateway.office import Office, key_of
 from gateway.outcome import How, Outcome
-from gateway.outlet import UNSURE
+from gateway.outlet import behind
 from gateway.parting import Parting
 from gateway.reply import Reply
 from gateway.resumable import Resume
@@ -66,7 +66,9 @@ class Generation:
         self._wanted = wanted
         self._stream = stream
         self._reply = reply
-        self._parting = Parting(office, stream, wanted.caller, reply, wanted.taken, wanted.again)
+        self._parting = Parting(
+            office, stream, wanted.caller, reply, taken=wanted.taken, again=wanted.again
+        )
         self._exchange: Exchange | None = None
         self._turn = office.turn
         self._line: Callable[[int], None] = lambda _: None
@@ -261,11 +263,10 @@ class Generation:
         self._sent_at = self._office.now()
 
     def _write_down(self, step: Step) -> None:
-        bill, total = self._office.bill, self.tokens
+        bill = self._office.bill
         if step.details:
             bill.details(self.id, step.details)
-        behind = [UNSURE if mark == UNSURE else total - mark for mark in step.marks]
-        bill.add(self.id, step.ids, behind)
+        bill.add(self.id, step.ids, behind(step.marks, self.tokens))
         if self._stream.is_news():
             self._keep()
 

@@ -52,7 +52,7 @@ def with_later(snapshot: Snapshot, later: Later) -> Snapshot:
 
 
 class NotAPlaceError(Exception):
-    """After this event the answer cannot go on; one sentence. ``known``: there was such an event."""
+    """The answer cannot go on after an event; one sentence. ``known``: there was such an event."""
 
     def __init__(self, why: str, *, known: bool) -> None:
         super().__init__(why)

@@ -172,8 +172,10 @@ class Stream:
     def is_news(self) -> bool:
         """Tell whether a snapshot tells more now than a former one and all steps since then."""
         onward = self._onward
-        known = (bool(self.prompt_ids), self._view.identity, onward.never, onward.reasoned)
-        known = (*known, len(onward.opened))
+        known = (
+            *(bool(self.prompt_ids), self._view.identity),
+            *(onward.never, onward.reasoned, len(onward.opened)),
+        )
         news, self._known = known != self._known, known
         return news
 

@@ -46,8 +46,9 @@ class TakingUp:
             code = "too_far_back" if error.known else "malformed"
             self._refuse(reply, Refusal(410 if error.known else 400, error.why, code=code))
             return
+        head = Head("POST", stream.ask.route, request.headers, stream.request_id)
         again = len(snapshot["delivered"]) - len(stream.delivered)
-        await self._go_on(taken, stream, again, request, caller, reply)
+        await self._go_on(Wanted(stream, head, caller, None, taken, again), taken, reply)
 
     async def _take(self, wanted: Wish, caller: str) -> Taken | NotGood:
         """Take it up, though its gateway were killed a moment ago."""
@@ -71,27 +72,15 @@ class TakingUp:
             return False  # whoever has it in hand has it from this token
         return await self._office.bill.is_in_hand(caller, wanted.last.request_id)
 
-    async def _go_on(
-        self,
-        taken: Taken,
-        stream: Stream,
-        again: int,
-        request: Request,
-        caller: str,
-        reply: Reply,
-    ) -> None:
-        office = self._office
-        asked = stream.ask
-        opened = Opened(
-            stream.request_id, caller, stream.request_id, asked.model, asked.route, office.wall()
-        )
+    async def _go_on(self, wanted: Wanted, taken: Taken, reply: Reply) -> None:
+        stream, caller = wanted.stream, wanted.caller
+        asked, name = stream.ask, stream.request_id
+        opened = Opened(name, caller, name, asked.model, asked.route, self._office.wall())
         if not await self._is_reopened(opened):
-            await office.shelf.give_back(taken, caller)
+            await self._office.shelf.give_back(taken, caller)
             self._refuse(reply, BUSY)
             return
-        head = Head("POST", asked.route, request.headers, stream.request_id)
-        generation = Generation(office, Wanted(stream, head, caller, None, taken, again), reply)
-        await generation.run()
+        await Generation(self._office, wanted, reply).run()
 
     async def _is_reopened(self, opened: Opened) -> bool:
         """Whether it is ours; a gateway that has just cut it needs a moment to book that."""

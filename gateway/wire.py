@@ -33,9 +33,7 @@ class Wire(asyncio.Protocol):
     ``quiet_since`` of the loop's clock.
     """
 
-    def __init__(
-        self, handle: Handler, largest_body: int, wires: set["Wire"], turn: Turn
-    ) -> None:
+    def __init__(self, handle: Handler, largest_body: int, wires: set["Wire"], turn: Turn) -> None:
         self._handle = handle
         self._largest_body = largest_body
         self._wires = wires

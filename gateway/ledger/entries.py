@@ -203,6 +203,26 @@ def found(blocks: Sequence[bytes], serial: int) -> Found | None:
 
 
 def _take(run: Found, kind: Kind, payload: bytes) -> None:
+    if kind == Kind.COUNT:
+        run.counted += COUNT.unpack(payload)[0]
+    elif kind == Kind.PROMPT:
+        charged, read = PROMPT.unpack(payload)
+        run.prompt_tokens = charged if run.prompt_tokens is None else run.prompt_tokens
+        run.leg_prompt = read
+    elif kind == Kind.LEG:
+        run.leg_backend = json.loads(unpadded(payload))["backend"]
+        run.leg_prompt, run.leg_base = 0, run.counted
+    elif kind == Kind.LEG_END:
+        run.legs = (*run.legs, Leg(**json.loads(unpadded(payload))))
+        run.leg_backend = None
+    elif kind == Kind.CLOSED:
+        fields = json.loads(unpadded(payload))
+        run.closed = Closed(**{**fields, "end": End(fields["end"])})
+    else:
+        _given(run, kind, payload)
+
+
+def _given(run: Found, kind: Kind, payload: bytes) -> None:
     if kind == Kind.IDS:
         _events(run, array("I", payload), [0])
     elif kind == Kind.EVENTS:
@@ -213,23 +233,8 @@ def _take(run: Found, kind: Kind, payload: bytes) -> None:
         run.later.details += map(tuple, json.loads(unpadded(payload)))
     elif kind == Kind.AGAIN:
         run.again = COUNT.unpack(payload)[0]
-    elif kind == Kind.COUNT:
-        run.counted += COUNT.unpack(payload)[0]
-    elif kind == Kind.PROMPT:
-        charged, read = PROMPT.unpack(payload)
-        run.prompt_tokens = charged if run.prompt_tokens is None else run.prompt_tokens
-        run.leg_prompt = read
     elif kind == Kind.SNAPSHOT:
         run.snapshot, run.later = unpadded(payload) or None, Later()
-    elif kind == Kind.LEG:
-        run.leg_backend = json.loads(unpadded(payload))["backend"]
-        run.leg_prompt, run.leg_base = 0, run.counted
-    elif kind == Kind.LEG_END:
-        run.legs = (*run.legs, Leg(**json.loads(unpadded(payload))))
-        run.leg_backend = None
-    elif kind == Kind.CLOSED:
-        fields = json.loads(unpadded(payload))
-        run.closed = Closed(**{**fields, "end": End(fields["end"])})
 
 
 def _events(run: Found, ids: Sequence[int], behind: Sequence[int]) -> None:

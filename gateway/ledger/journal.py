@@ -233,10 +233,7 @@ class Journal:
 
     def release(self, slot: Slot) -> None:
         """Wipe a run that is in the book. The first block goes first: it makes the rest a run."""
-        for segment, offset in slot.blocks:
-            _HEAD(segment.view, offset, 0)
-            segment.view[offset : offset + BLOCK] = ZERO
-            self._free.append((segment, offset))
+        self._wipe(slot.blocks)
         slot.blocks = []
 
     def tend(self) -> None:
@@ -263,8 +260,20 @@ class Journal:
         self._segments.clear()
 
     def _write(self, slot: Slot, kind: Kind, payload: bytes) -> None:
-        """An entry, in as many parts as it takes."""
-        rest = memoryview(payload)
+        """An entry, in as many parts as it takes; where there is no room for all, none is left."""
+        place = slot.view, slot.at, slot.end
+        blocks = len(slot.blocks)
+        try:
+            self._write_parts(slot, kind, memoryview(payload))
+        except JournalError:
+            slot.view, slot.at, slot.end = place
+            if slot.at < slot.end:
+                _HEAD(slot.view, slot.at, 0)
+            self._wipe(slot.blocks[blocks:])
+            del slot.blocks[blocks:]
+            raise
+
+    def _write_parts(self, slot: Slot, kind: Kind, rest: memoryview) -> None:
         while True:
             room = slot.end - slot.at - WORD
             if room < WORD:
@@ -291,6 +300,12 @@ class Journal:
         slot.blocks.append((segment, offset))
         slot.view = segment.view
         slot.at, slot.end = offset + BLOCK_HEAD.size, offset + BLOCK
+
+    def _wipe(self, blocks: Sequence[tuple[Segment, int]]) -> None:
+        for segment, offset in blocks:
+            _HEAD(segment.view, offset, 0)
+            segment.view[offset : offset + BLOCK] = ZERO
+            self._free.append((segment, offset))
 
     def _grow(self) -> None:
         if len(self._segments) >= self._most_segments:

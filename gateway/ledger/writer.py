@@ -22,7 +22,7 @@ from gateway.ledger.record import Booking, Leg, State, failed
 from gateway.ledger.segment import JournalError
 
 # With the commit itself, nothing is behind for more than 50 ms.
-EVERY = 0.03
+EVERY = 0.04
 RETRY = 0.2
 LONGEST_GROUP = 500
 
