@@ -231,6 +231,7 @@ class Stream:
         self.why = "taken up from a snapshot"
         if not details:
             return
+        self._outlet.details.extend(details)
         last = details[-1]
         self._text_end = last.text_end
         if self._answer.stops:
