@@ -68,7 +68,7 @@ class Generation:
         self._prompt_told = False
         self._reason = "interrupted"
         self._over: Outcome | None = None  # said by the client or by us, whatever backends do
-        self._paused = False
+        self._paused_at: float | None = None
         office.in_flight[self.id] = self
 
     @property
@@ -173,7 +173,7 @@ class Generation:
 
     def _last(self, outcome: Outcome, standing: Standing, tried: set[str]) -> Outcome | None:
         """How it all ends if this leg was the last one; None if another backend is asked."""
-        if outcome.how in (How.COMPLETE, How.GONE, How.CUT):
+        if outcome.how in (How.COMPLETE, How.GONE, How.UNREAD, How.CUT):
             return outcome
         if outcome.how is How.REFUSED and outcome.status not in ELSEWHERE:
             return self._pass_on(outcome)
@@ -197,7 +197,8 @@ class Generation:
         head = self._wanted.head.to(standing.backend, key_of(standing.backend), len(body))
         self._exchange = Exchange(office, standing, self._stream, self._deliver)
         fresh = self.legs > 1
-        outcome = await self._exchange.run(head, body, fresh=fresh, paused=self._paused)
+        paused = self._paused_at is not None
+        outcome = await self._exchange.run(head, body, fresh=fresh, paused=paused)
         self._exchange = None
         self._judge(standing, outcome)
         office.bill.leg(self.id, self._leg_end(outcome))
@@ -253,13 +254,13 @@ class Generation:
 
     def pause(self) -> None:
         """The client does not read."""
-        self._paused = True
+        self._paused_at = self._office.now()
         if self._exchange is not None:
             self._exchange.pause()
 
     def resume(self) -> None:
         """It does."""
-        self._paused = False
+        self._paused_at = None
         if self._exchange is not None:
             self._exchange.resume()
 
@@ -279,11 +280,14 @@ class Generation:
         self._end(Outcome(How.CUT, reason))
 
     def sweep(self, now: float) -> None:
-        """Look whether the backend, or we, have been silent for too long."""
-        if self._paused:  # nothing is read and nothing can be sent
-            return
+        """Look whether the backend, or we, have been silent for too long, or the client unread."""
         settings = self._office.settings
         if self._is_drained_away():
+            return
+        if self._paused_at is not None:  # nothing is read and nothing can be sent
+            if now - self._paused_at >= settings.client_stall_after:
+                self._reply.cut()
+                self._end(Outcome(How.UNREAD, "the client takes nothing"))
             return
         patience = settings.stall_after if self._stream.seq else settings.first_byte_after
         silent = now - self._exchange.moved_at if self._exchange is not None else 0.0

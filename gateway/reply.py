@@ -43,7 +43,9 @@ class Answering(Protocol):
 class Connection(Protocol):
     """Where an answer goes; see gateway.wire.Wire."""
 
-    answering: Answering | None
+    def follow(self, answering: Answering) -> None:
+        """Tell this one of what becomes of the client."""
+        ...
 
     def send(self, data: bytes) -> None:
         """Send bytes, if anybody is there."""
@@ -79,7 +81,7 @@ class Reply:
 
     def follow(self, answering: Answering) -> None:
         """Tell this one of what becomes of the client."""
-        self._wire.answering = answering
+        self._wire.follow(answering)
 
     def close_after(self) -> None:
         """Close the connection once the answer is sent."""

@@ -41,7 +41,8 @@ class Wire(asyncio.Protocol):
         self._refusal: Refusal | None = None
         self._going_on = False
         self._closing = False
-        self.answering: Answering | None = None
+        self._full = False
+        self._answering: Answering | None = None
         self.busy = False
         self.quiet_since = 0.0
         self._begin()
@@ -97,19 +98,21 @@ class Wire(asyncio.Protocol):
         self._transport = None
         self._waiting.clear()
         self._wires.discard(self)
-        answering, self.answering = self.answering, None
+        answering, self._answering = self._answering, None
         if answering is not None:
             answering.gone()
 
     def pause_writing(self) -> None:
         """The client does not read."""
-        if self.answering is not None:
-            self.answering.pause()
+        self._full = True
+        if self._answering is not None:
+            self._answering.pause()
 
     def resume_writing(self) -> None:
         """It does."""
-        if self.answering is not None:
-            self.answering.resume()
+        self._full = False
+        if self._answering is not None:
+            self._answering.resume()
 
     # the parser's side
 
@@ -172,6 +175,12 @@ class Wire(asyncio.Protocol):
 
     # the reply's side
 
+    def follow(self, answering: Answering) -> None:
+        """Tell this one of the client, who may not have read what was before it."""
+        self._answering = answering
+        if self._full:
+            answering.pause()
+
     def send(self, data: bytes) -> None:
         """Send bytes, if anybody is there."""
         if self._transport is not None and not self._closing:
@@ -180,7 +189,7 @@ class Wire(asyncio.Protocol):
     def answered(self, *, keep_alive: bool) -> None:
         """An answer has ended: go on with the next request, or close."""
         self.busy = False
-        self.answering = None
+        self._answering = None
         if self._transport is None:
             return
         if not keep_alive or self._closing:
@@ -197,7 +206,7 @@ class Wire(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once."""
-        self.answering = None
+        self._answering = None
         self._closing = True
         if self._transport is not None:
             self._transport.abort()
@@ -261,7 +270,9 @@ class _Lingering:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self.answering: Answering | None = None
+
+    def follow(self, answering: Answering) -> None:
+        """Tell nobody: the answer is there in full."""
 
     def send(self, data: bytes) -> None:
         """Send bytes, if anybody is there."""

@@ -1,12 +1,14 @@
 """The running gateway and clients that hang up, are slow, or speak HTTP in their own way."""
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import requests
 
 from tests.gateway.hearing import (
     CHAT,
@@ -17,7 +19,7 @@ from tests.gateway.hearing import (
     question,
     tokens,
 )
-from tests.gateway.hostile import HEAD, Hostile, answer, chunk, said
+from tests.gateway.hostile import END, HEAD, Hostile, answer, chunk, said
 from tests.gateway.playing import Got
 from tests.gateway.running import Gateway, Simulated, eventually
 
@@ -149,6 +151,69 @@ def test_a_client_that_does_not_read_holds_the_backend_back_and_no_memory(tmp_pa
                 assert connection.recv(MIB)
             eventually(lambda: sent[0] > seen, "it flows again")
         eventually(lambda: gateway.in_flight() == [], "it is over")
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/embeddings"])
+def test_a_client_that_never_reads_counts_as_gone_in_the_end(tmp_path: Path, path: str) -> None:
+    hung_up = threading.Event()
+
+    def endless(connection: socket.socket, got: Got) -> None:
+        connection.sendall(HEAD)
+        frames = said(got) if path == CHAT else [b"0123456789" * 10] * 10
+        chunk(connection, frames[0])
+        piece = b"".join(frames[1:-3]) * 20
+        try:
+            while True:
+                chunk(connection, piece)
+        except OSError:
+            hung_up.set()
+
+    body = json.dumps(question(CHAT, 400)).encode()
+    named = ("x-request-id: unread",)
+    with (
+        Hostile(endless) as hostile,
+        Gateway(tmp_path, {"gpu-a": hostile.url}, client_stall_after="2s") as gateway,
+        raw(gateway) as connection,
+    ):
+        connection.sendall(request(path, body, "POST", *named))
+        assert hung_up.wait(20.0), "the backend's slot is free"
+        eventually(lambda: gateway.in_flight() == [], "it is over")
+        assert not all_of(connection).endswith(END), "nobody takes it for whole"
+        row = gateway.billed("unread", "partial" if path == CHAT else "failed")
+        assert (row.completion_tokens > 1000) == (path == CHAT)
+        counted = 'gateway_interrupted_total{reason="unread"} 1.0'
+        assert counted in requests.get(f"{gateway.url}/metrics", timeout=20.0).text
+        assert re.search(r"request=unread .* end=unread ", gateway.said)
+        if path == CHAT:  # kept, though this one has not read as far as it was sent
+            again = gateway.post(path, b"", last_event_id="unread.1")
+            assert again.json()["error"]["code"] == "too_far_back"
+
+
+def test_who_asks_again_without_reading_is_held_back_from_the_beginning(tmp_path: Path) -> None:
+    sent = [0, 0]
+
+    def large(connection: socket.socket, got: Got) -> None:
+        second = got.line.startswith("GET /second")
+        size = 200 * MIB if second else 16 * MIB
+        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size)
+        while sent[second] < size:
+            connection.sendall(bytes(MIB))
+            sent[second] += MIB
+
+    with Hostile(large) as hostile, Gateway(tmp_path, {"gpu-a": hostile.url}) as gateway:
+        before = gateway.memory
+        with raw(gateway) as connection:
+            asked = request("/first", b"", "GET") + request("/second", b"", "GET")
+            connection.sendall(asked)
+            found = 0
+            while found < 12 * MIB:  # what is left of the first answer fills all buffers
+                found += len(connection.recv(MIB))
+            eventually(lambda: sent[1] > 0, "the second one is asked for")
+            seen = -1
+            while seen != sent[1]:
+                seen = sent[1]
+                threading.Event().wait(1.0)
+            assert gateway.memory - before < 60 * MIB
 
 
 def test_a_connection_is_kept_and_answers_come_in_order(gateway: Gateway) -> None:
