@@ -24,6 +24,7 @@ from tests.gateway.playing import Got
 from tests.gateway.running import Gateway, Simulated, eventually
 
 MIB = 1024 * 1024
+ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n%b"
 
 
 @pytest.fixture(scope="module")
@@ -323,28 +324,35 @@ def test_an_endless_head_is_not_read_to_its_end(gateway: Gateway) -> None:
         assert all_of(connection).startswith(b"HTTP/1.1 431 ")
 
 
-def test_an_answer_that_nobody_asked_for_is_nobodys(tmp_path: Path) -> None:
-    more = b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nanother"
-    over, late = threading.Event(), threading.Event()
+@pytest.mark.parametrize("more", [ANSWER % b"another", b"HTTP/1.1 200 OK\r\ncontent-le", b"?"])
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "later"])
+def test_a_connection_on_which_more_comes_than_was_asked_for_is_not_used_again(
+    tmp_path: Path, more: bytes, *, late: bool
+) -> None:
+    answered = threading.Event()
+    afterwards: list[bytes] = []
 
-    def two_answers(connection: socket.socket, got: Got) -> None:
-        first = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nfirst"
-        if got.line.startswith("GET /at-once "):
-            connection.sendall(first + more)
-        else:
-            connection.sendall(first)
-            over.wait(0.2)
+    def talkative(connection: socket.socket, got: Got) -> None:
+        del got
+        first = ANSWER % b"the one"
+        connection.sendall(first if late else first + more)
+        if late:
+            assert answered.wait(20.0)
             connection.sendall(more)
-            late.set()
-        connection.recv(1)
+        try:
+            afterwards.append(connection.recv(1))
+        except ConnectionResetError:
+            afterwards.append(b"")
 
-    with Hostile(two_answers) as hostile, Gateway(tmp_path, {"gpu-a": hostile.url}) as gateway:
-        for path in ("/at-once", "/at-once", "/later", "/later"):
-            late.clear()
+    with Hostile(talkative) as hostile, Gateway(tmp_path, {"gpu-a": hostile.url}) as gateway:
+        for number in (1, 2):
+            answered.clear()
             with raw(gateway) as connection:
-                connection.sendall(request(path, b"", "GET", "connection: close"))
-                assert all_of(connection).endswith(b"\r\n\r\nfirst")
-            assert path == "/at-once" or late.wait(20.0)
+                connection.sendall(request("/any", b"", "GET", "connection: close"))
+                assert all_of(connection).endswith(b"\r\n\r\nthe one")
+            answered.set()
+            eventually(lambda n=number: len(afterwards) == n, "it is closed")  # type: ignore[misc]
+    assert afterwards == [b"", b""]
 
 
 def test_a_kept_connection_that_the_server_closes_is_no_failure(tmp_path: Path) -> None:
