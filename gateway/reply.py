@@ -43,9 +43,7 @@ class Answering(Protocol):
 class Connection(Protocol):
     """Where an answer goes; see gateway.wire.Wire."""
 
-    def follow(self, answering: Answering) -> None:
-        """Tell this one of what becomes of the client."""
-        ...
+    answering: Answering | None
 
     def send(self, data: bytes) -> None:
         """Send bytes, if anybody is there."""
@@ -81,7 +79,7 @@ class Reply:
 
     def follow(self, answering: Answering) -> None:
         """Tell this one of what becomes of the client."""
-        self._wire.follow(answering)
+        self._wire.answering = answering
 
     def close_after(self) -> None:
         """Close the connection once the answer is sent."""

@@ -1,8 +1,9 @@
 """The side of the clients: HTTP/1.1 on one connection, one request after the other.
 
-What goes out is written as it comes. A client that reads slowly pauses whoever feeds it, and one
-that is gone is told to whoever answers it: so the connection is read from while it is answered,
-until it sends the next request before it has the answer.
+What goes out is written as it comes. A client that reads slowly pauses whoever feeds it, and its
+next request waits until it has read; one that is gone is told to whoever answers it: so the
+connection is read from while it is answered, until it sends the next request before it has the
+answer.
 """
 
 import asyncio
@@ -42,7 +43,7 @@ class Wire(asyncio.Protocol):
         self._going_on = False
         self._closing = False
         self._full = False
-        self._answering: Answering | None = None
+        self.answering: Answering | None = None
         self.busy = False
         self.quiet_since = 0.0
         self._begin()
@@ -74,7 +75,7 @@ class Wire(asyncio.Protocol):
                 data = self._without_offer() + data[upgrade.args[0] :]
             except httptools.HttpParserError:
                 self._refuse(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
-        if self.busy and self._waiting and self._transport is not None:
+        if self._waiting and self._transport is not None:
             self._transport.pause_reading()
 
     def _without_offer(self) -> bytes:
@@ -98,21 +99,23 @@ class Wire(asyncio.Protocol):
         self._transport = None
         self._waiting.clear()
         self._wires.discard(self)
-        answering, self._answering = self._answering, None
+        answering, self.answering = self.answering, None
         if answering is not None:
             answering.gone()
 
     def pause_writing(self) -> None:
         """The client does not read."""
         self._full = True
-        if self._answering is not None:
-            self._answering.pause()
+        if self.answering is not None:
+            self.answering.pause()
 
     def resume_writing(self) -> None:
         """It does."""
         self._full = False
-        if self._answering is not None:
-            self._answering.resume()
+        if self.answering is not None:
+            self.answering.resume()
+        else:
+            self._go_on()
 
     # the parser's side
 
@@ -175,12 +178,6 @@ class Wire(asyncio.Protocol):
 
     # the reply's side
 
-    def follow(self, answering: Answering) -> None:
-        """Tell this one of the client, who may not have read what was before it."""
-        self._answering = answering
-        if self._full:
-            answering.pause()
-
     def send(self, data: bytes) -> None:
         """Send bytes, if anybody is there."""
         if self._transport is not None and not self._closing:
@@ -189,7 +186,7 @@ class Wire(asyncio.Protocol):
     def answered(self, *, keep_alive: bool) -> None:
         """An answer has ended: go on with the next request, or close."""
         self.busy = False
-        self._answering = None
+        self.answering = None
         if self._transport is None:
             return
         if not keep_alive or self._closing:
@@ -206,7 +203,7 @@ class Wire(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once."""
-        self._answering = None
+        self.answering = None
         self._closing = True
         if self._transport is not None:
             self._transport.abort()
@@ -217,12 +214,14 @@ class Wire(asyncio.Protocol):
             return
         self._going_on = True
         try:
-            while self._waiting and not self.busy and not self._closing:
+            while self._waiting and not (self.busy or self._full or self._closing):
                 self.busy = True
                 self._handle(*self._waiting.popleft())
         finally:
             self._going_on = False
-        if self.busy or self._closing or self._transport is None or self._transport.is_closing():
+        if self.busy or self._full or self._closing:
+            return
+        if self._transport is None or self._transport.is_closing():
             return
         if self._refusal is not None:
             self._say_refusal(self._refusal)
@@ -270,9 +269,7 @@ class _Lingering:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-
-    def follow(self, answering: Answering) -> None:
-        """Tell nobody: the answer is there in full."""
+        self.answering: Answering | None = None
 
     def send(self, data: bytes) -> None:
         """Send bytes, if anybody is there."""
