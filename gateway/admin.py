@@ -69,7 +69,7 @@ class Admin:
         standing.draining = True
         standing.drain_until = self._office.now() + LONGEST_DRAIN_SECONDS
         for request in self._office.at(standing.backend.name):
-            request.sweep(self._office.now())
+            self._office.sweep(request)
         return 202
 
     def _undrain(self, standing: Standing) -> int:

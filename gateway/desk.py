@@ -13,9 +13,11 @@ from prometheus_client.exposition import choose_encoder
 from gateway import cors
 from gateway.admin import Admin
 from gateway.ask import Ask, AskError, Route, ask
+from gateway.counts import Where
 from gateway.errors import Refusal
 from gateway.heads import Head
 from gateway.keys import Keys
+from gateway.mishap import outlived
 from gateway.office import Office
 from gateway.passage import Errand, Passage
 from gateway.relay import Generation, Wanted
@@ -56,6 +58,15 @@ class Desk:
 
     def handle(self, request: Request, reply: Reply) -> None:
         """Answer a request, now or in a while."""
+        with outlived(self._office.counts, Where.REQUEST, request.path):
+            self._handle(request, reply)
+            return
+        if not reply.begun:
+            self._refuse(reply, Refusal(500, "an error of this gateway"))
+        elif not reply.ended:
+            reply.cut()
+
+    def _handle(self, request: Request, reply: Reply) -> None:
         if self._office.closing:
             reply.close_after()
         origin, origins = request.headers.get("origin"), self._office.settings.cors_origins
@@ -140,6 +151,7 @@ class Desk:
         self._tasks.discard(task)
         if task.cancelled() or (error := task.exception()) is None:
             return
+        self._office.counts.failed(Where.REQUEST)
         log.error("event=request_failed", exc_info=error)
         if not reply.ended:
             reply.cut()

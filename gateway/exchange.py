@@ -125,7 +125,11 @@ class Exchange:
             self._finish(Outcome(How.REFUSED, why, self._status, self._refusal))
             return
         step = self._stream.ended()
-        self._deliver(step)
+        try:
+            self._deliver(step)
+        except BillError as bill:
+            self._finish(Outcome(How.CUT, f"the bill: {bill}"))
+            return
         if step.state is State.COMPLETE:
             self._finish(Outcome(How.COMPLETE))
         elif error is None:

@@ -10,8 +10,9 @@ from typing import Protocol
 from fleet.backend import Backend
 from fleet.gateway import GatewaySettings
 from gateway.bill import Bill
-from gateway.counts import Counts
+from gateway.counts import Counts, Where
 from gateway.cut import Learned
+from gateway.mishap import outlived
 from gateway.seal import Seal
 from gateway.shelf import Shelf
 from gateway.standing import Standing
@@ -79,6 +80,11 @@ class Office:
     def standing(self, name: str) -> Standing | None:
         """The backend of exactly this name, or None."""
         return next((s for s in self.standings if s.backend.name == name), None)
+
+    def sweep(self, request: InFlight) -> None:
+        """Look over a request; one with which something is wrong is no harm to the others."""
+        with outlived(self.counts, Where.SWEEP, request.id):
+            request.sweep(self.now())
 
     def at(self, name: str) -> Iterator[InFlight]:
         """What is in flight at a backend."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from gateway import access_log
 from gateway.bill import Admission, BillError, Closed, End, Opened
 from gateway.choose import NoBackend, choose
+from gateway.counts import Where
 from gateway.errors import Refusal
 from gateway.heads import ELSEWHERE, Head, passed_back
 from gateway.office import Office, key_of
@@ -89,6 +90,7 @@ class Passage:
             access_log.ended(self, how, office.now() - self.began, tokens)
         except Exception:  # whatever it is, the client must not wait for ever
             log.exception("event=request_failed id=%s", self.id)
+            office.counts.failed(Where.REQUEST)
             self._end("an error of this gateway")
             if not self._reply.ended:
                 self._reply.cut()

@@ -13,6 +13,7 @@ from gateway import access_log
 from gateway.ask import Ask, Never, first_body
 from gateway.bill import Admission, BillError, LegEnd, Opened
 from gateway.choose import NoBackend, choose
+from gateway.counts import Where
 from gateway.errors import Refusal
 from gateway.exchange import Exchange
 from gateway.heads import ELSEWHERE, Head
@@ -93,6 +94,7 @@ class Generation:
                 access_log.ended(self, outcome.how, seconds, self._stream.completion_tokens)
         except Exception:  # whatever it is, the client must not wait for ever
             log.exception("event=request_failed id=%s", self.id)
+            office.counts.failed(Where.REQUEST)
             self._end(Outcome(How.CUT, "an error of this gateway"))
             self._parting.fail()
         finally:

@@ -7,6 +7,7 @@ answer.
 """
 
 import asyncio
+import logging
 from collections import deque
 from http import HTTPStatus
 from typing import cast
@@ -22,6 +23,8 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 # What a refused client is still sending is read for so long: with bytes unread the connection
 # would be reset, and the refusal lost.
 LINGER_SECONDS = 2.0
+
+log = logging.getLogger("gateway")
 
 
 class Wire(asyncio.Protocol):
@@ -73,6 +76,10 @@ class Wire(asyncio.Protocol):
                 break
             except httptools.HttpParserUpgrade as upgrade:
                 data = self._without_offer() + data[upgrade.args[0] :]
+            except httptools.HttpParserCallbackError:
+                log.exception("event=error where=connection")
+                self.abort()
+                return
             except httptools.HttpParserError:
                 self._refuse(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
         if self._waiting and self._transport is not None:
@@ -200,6 +207,14 @@ class Wire(asyncio.Protocol):
         self._closing = True
         if self._transport is not None:
             self._transport.close()
+
+    def sweep(self, now: float, idle: float, unread: float) -> None:
+        """Close it when quiet for ``idle`` seconds, and at once after ``unread`` more."""
+        quiet = 0.0 if self.busy else now - self.quiet_since
+        if quiet > idle + unread:
+            self.abort()
+        elif quiet > idle and not self._closing:
+            self.close()
 
     def abort(self) -> None:
         """Close at once."""
