@@ -13,7 +13,7 @@ from gateway.counts import Where
 from gateway.fetch import Answer, fetch
 from gateway.heads import Head
 from gateway.mishap import outlived
-from gateway.office import Office, key_of
+from gateway.office import Office
 from gateway.standing import Standing
 from gateway.upstream import UpstreamError
 
@@ -52,6 +52,7 @@ class Looks:
         now = self._office.now()
         if standing.draining and now >= standing.drain_until:
             standing.draining = False  # whoever drained it has not come back to undrain it
+        await self._office.backend_keys.read(standing.backend, LOOK_SECONDS)
         try:
             answer = await self.get(standing.backend, MODELS)
             cards = _cards(answer)
@@ -68,7 +69,7 @@ class Looks:
 
     async def get(self, backend: Backend, path: str) -> Answer:
         """What a server answers. Raises UpstreamError."""
-        head = Head("GET", path, {}, "look").to(backend, key_of(backend), 0)
+        head = Head("GET", path, {}, "look").to(backend, self._office.backend_keys.of(backend), 0)
         return await fetch(self._office.upstreams, backend, head, b"", LOOK_SECONDS)
 
     def _lost(self, standing: Standing, why: str) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from fleet.backend import Backend
 from fleet.gateway import GatewaySettings
+from gateway.backend_keys import BackendKeys
 from gateway.bill import Bill
 from gateway.counts import Counts, Where
 from gateway.cut import Learned
@@ -61,6 +61,7 @@ class Office:
     bill: Bill
     seal: Seal
     shelf: Shelf
+    backend_keys: BackendKeys = field(default_factory=BackendKeys)
     counts: Counts = field(default_factory=Counts)
     in_flight: dict[str, InFlight] = field(default_factory=dict)
     learned: defaultdict[tuple[str, str], Learned] = field(
@@ -89,13 +90,3 @@ class Office:
     def at(self, name: str) -> Iterator[InFlight]:
         """What is in flight at a backend."""
         return (request for request in list(self.in_flight.values()) if request.backend == name)
-
-
-def key_of(backend: Backend) -> str | None:
-    """The backend's API key, read anew; None where it has none, or it cannot be read."""
-    if backend.api_key_file is None:
-        return None
-    try:
-        return backend.api_key_file.read_text(encoding="ascii").strip() or None
-    except (OSError, UnicodeDecodeError):
-        return None

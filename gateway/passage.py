@@ -15,7 +15,7 @@ from gateway.choose import NoBackend, choose
 from gateway.counts import Where
 from gateway.errors import Refusal
 from gateway.heads import ELSEWHERE, Head, passed_back
-from gateway.office import Office, key_of
+from gateway.office import Office
 from gateway.outcome import How
 from gateway.reply import Reply
 from gateway.standing import Standing
@@ -142,7 +142,8 @@ class Passage:
 
     def _ask(self, leg: Leg, standing: Standing) -> None:
         errand, backend = self._errand, standing.backend
-        head = errand.head.to(backend, key_of(backend), len(errand.body))
+        key = self._office.backend_keys.of(backend)
+        head = errand.head.to(backend, key, len(errand.body))
         only_head = errand.head.method == "HEAD"
         leg.ask(head, errand.body, self, self._office.upstreams, head_only=only_head)
         if self._paused_at is not None:

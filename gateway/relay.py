@@ -18,7 +18,7 @@ from gateway.errors import Refusal
 from gateway.exchange import Exchange
 from gateway.heads import ELSEWHERE, Head
 from gateway.kept import Taken
-from gateway.office import Office, key_of
+from gateway.office import Office
 from gateway.outcome import How, Outcome
 from gateway.parting import Parting
 from gateway.reply import Reply
@@ -196,7 +196,9 @@ class Generation:
         self._prompt_told = False
         self._stream.begin(office.learned[self.backend, self.model])
         office.bill.begins(self.id, self.backend, office.wall())
-        head = self._wanted.head.to(standing.backend, key_of(standing.backend), len(body))
+        head = self._wanted.head.to(
+            standing.backend, office.backend_keys.of(standing.backend), len(body)
+        )
         self._exchange = Exchange(office, standing, self._stream, self._deliver)
         fresh = self.legs > 1
         paused = self._paused_at is not None

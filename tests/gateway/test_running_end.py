@@ -236,12 +236,14 @@ def test_a_token_with_which_nobody_can_go_on_is_not_spent(
         assert answer.status_code == 503
         assert answer.headers["retry-after"].isdecimal()
 
-    with Simulated(folder, "gpu-b", model="another") as other:
-        with start(folder, other, "without-the-model") as gateway:
-            is_refused(gateway)
-            is_refused(gateway)
-            gateway.term()
-            assert gateway.wait() == 0
+    with (
+        Simulated(folder, "gpu-b", model="another") as other,
+        start(folder, other, "without-the-model") as gateway,
+    ):
+        is_refused(gateway)
+        is_refused(gateway)
+        gateway.term()
+        assert gateway.wait() == 0
     with start(folder, backend, "ending", keep_alive="1500ms") as gateway:
         gateway.admin("backends/gpu-a/drain", "POST")
         with ThreadPoolExecutor(1) as asking:

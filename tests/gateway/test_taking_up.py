@@ -63,14 +63,20 @@ def answered(one: Office, wanted: Wish, *, hurry: bool = False) -> tuple[HeardCo
         connection = HeardConnection()
         answering = TakingUp(one).run(wanted, AGAIN, "alice", Reply(connection, keep_alive=True))
         task = asyncio.create_task(answering)
-        while hurry and not one.in_flight:
-            await asyncio.sleep(0.01)
-        for request in list(one.in_flight.values()):
-            request.cut("shutdown")
+        if hurry:
+            _cut_first(one)
         await asyncio.wait_for(task, 20.0)
         return connection, await one.shelf.take(wanted.token or "", "alice")
 
     return asyncio.run(run())
+
+
+def _cut_first(one: Office) -> None:
+    """End what is in flight as soon as something is."""
+    for request in list(one.in_flight.values()):
+        request.cut("shutdown")
+    if not one.in_flight:
+        asyncio.get_running_loop().call_later(0.01, _cut_first, one)
 
 
 def kept(one: Office, stream: Stream) -> Wish:
