@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from gateway.bill import Admission, Closed, LegEnd, Opened
-from gateway.ledger import admission, book, left
-from gateway.ledger.admission import Answer, Asked
+from gateway.ledger import admit, book, left
+from gateway.ledger.admit import Answer, Asked
 from gateway.ledger.database import Database, StorageError
 from gateway.ledger.gone import Gone
 from gateway.ledger.journal import SEGMENT_BYTES, Journal, Slot
@@ -93,7 +93,7 @@ class Ledger:
 
     def _is_in_hand(self, caller: str, request_id: str) -> bool:
         with self._database.read() as connection:
-            return admission.is_in_hand(connection, caller, request_id)
+            return admit.is_in_hand(connection, caller, request_id)
 
     def prompt(self, request_id: str, tokens: int, read: int | None = None) -> None:
         """The prompt's length, charged once; ``read``: what this leg has read, if that is more."""

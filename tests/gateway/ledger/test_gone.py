@@ -6,7 +6,7 @@ import pytest
 
 from gateway.bill import Admission
 from gateway.ledger import left
-from gateway.ledger.admission import Asked
+from gateway.ledger.admit import Asked
 from gateway.ledger.database import Database
 from gateway.ledger.gone import Gone
 from gateway.ledger.journal import Journal, Slot
