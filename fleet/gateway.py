@@ -3,6 +3,18 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+# So much longer than any answer may be waited for is a connection kept on which nothing is asked.
+LONGER_SECONDS = 75.0
+
+
+def idle_after(first_byte_after: float) -> float:
+    """How long a client's idle connection is kept, in seconds.
+
+    Longer than a proxy keeps it that has one timeout for answers and for idle connections: who
+    closes first must be the proxy, or it sends a request on a connection that is just being closed.
+    """
+    return first_byte_after + LONGER_SECONDS
+
 
 @dataclass(frozen=True)
 class GatewaySettings:

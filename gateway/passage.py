@@ -15,6 +15,7 @@ from gateway.choose import NoBackend, choose
 from gateway.counts import Where
 from gateway.errors import Refusal
 from gateway.heads import ELSEWHERE, Head, passed_back
+from gateway.letting_in import let_in
 from gateway.office import Office
 from gateway.outcome import How
 from gateway.reply import Reply
@@ -76,7 +77,7 @@ class Passage:
                 route = errand.head.target.partition("?")[0]
                 opened = Opened(self.id, self.caller, key, self.model, route, office.wall())
                 try:
-                    admission = await office.bill.admit(opened)
+                    admission = await let_in(office.bill.admit, opened)
                 except BillError as error:
                     self._refuse(Refusal(503, f"the bill: {error}", retry_after=5))
                     return

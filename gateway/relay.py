@@ -18,6 +18,7 @@ from gateway.errors import Refusal
 from gateway.exchange import Exchange
 from gateway.heads import ELSEWHERE, Head
 from gateway.kept import Taken
+from gateway.letting_in import let_in
 from gateway.office import Office
 from gateway.outcome import How, Outcome
 from gateway.parting import Parting
@@ -108,7 +109,7 @@ class Generation:
         at = self._office.wall()
         opened = Opened(self.id, self.caller, key, self.model, route, at)
         try:
-            admission = await self._office.bill.admit(opened)
+            admission = await let_in(self._office.bill.admit, opened)
         except BillError as error:
             self._parting.refuse(Refusal(503, f"the bill: {error}", retry_after=5))
             return False

@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Iterable
 from functools import partial
 from typing import Any
 
+from fleet.gateway import idle_after
 from gateway.counts import Counts, Where
 from gateway.desk import Desk
 from gateway.ending import Ending
@@ -19,8 +20,6 @@ from gateway.wire import Wire
 
 SWEEP_SECONDS = 1.0
 FORGET_SECONDS = 60.0
-# A client that asks nothing for so long is not waited for.
-IDLE_SECONDS = 75.0
 
 log = logging.getLogger("gateway")
 
@@ -64,10 +63,11 @@ def sweep(office: Office, wires: Iterable[Wire]) -> None:
     """Look over all of it once."""
     for request in list(office.in_flight.values()):
         office.sweep(request)
-    now = office.now()
+    now, settings = office.now(), office.settings
+    idle = idle_after(settings.first_byte_after)
     for wire in list(wires):
         with outlived(office.counts, Where.SWEEP, "a connection"):
-            wire.sweep(now, IDLE_SECONDS, office.settings.client_stall_after)
+            wire.sweep(now, idle, settings.client_stall_after)
 
 
 async def _forget(office: Office) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 
 from pydantic_core import PydanticCustomError
 
+from fleet.gateway import idle_after
 from fleet.placed_yaml import Placed
 from fleet.schema import GatewaySection
 from fleet.value import seconds
@@ -33,6 +34,11 @@ class Times:
     keep_alive: float = _default("keep_alive")
     stall_after: float = _default("stall_after")
     first_byte_after: float = _default("first_byte_after")
+
+    @property
+    def idle_after(self) -> float:
+        """How long a gateway keeps an idle connection."""
+        return idle_after(self.first_byte_after)
 
     @property
     def drain(self) -> float:

@@ -254,6 +254,7 @@ def test_a_token_with_which_nobody_can_go_on_is_not_spent(
             refused.result()
         assert gateway.wait() == 0
     with start(folder, backend, "able") as gateway:
+        eventually(lambda: gateway.status("/-/ready") == 200, "its backend is up")
         rest = hear(gateway.url, path, body, **again)
         is_one_whole_answer(joined(heard, rest), path, body)
         assert gateway.post(path, body, **again).status_code == 410
