@@ -139,7 +139,9 @@ class Desk:
 
     @staticmethod
     def _key(request: Request, request_id: str) -> str:
-        return request.headers.get("idempotency-key") or request_id
+        """What names a request for its caller: an id in use here names it all the same."""
+        given = request.headers.get("x-request-id", "")
+        return request.headers.get("idempotency-key") or (given if _is_id(given) else request_id)
 
     def _start(self, work: Coroutine[Any, Any, None], reply: Reply) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -162,8 +164,7 @@ class Desk:
     def _id(self, request: Request) -> str:
         """The client's own id of the request, if it can be one and is not in use."""
         given = request.headers.get("x-request-id", "")
-        fits = 0 < len(given) <= LONGEST_ID and given.isascii() and given.isprintable()
-        if fits and " " not in given and given not in self._office.in_flight:
+        if _is_id(given) and given not in self._office.in_flight:
             return given
         return f"req-{uuid.uuid4().hex}"
 
@@ -198,6 +199,11 @@ class Desk:
                 cards.setdefault(card["id"], card)
         body = json.dumps({"object": "list", "data": list(cards.values())}).encode()
         reply.send(200, JSON, body)
+
+
+def _is_id(given: str) -> bool:
+    fits = 0 < len(given) <= LONGEST_ID and given.isascii() and given.isprintable()
+    return fits and " " not in given
 
 
 def _model_and_stream(body: bytes) -> tuple[str | None, bool]:
