@@ -2,10 +2,21 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from enum import StrEnum
 
 from gateway.bill import End
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+
+
+class Where(StrEnum):
+    """What went wrong when an error of our own was outlived; the values are the metric's labels."""
+
+    CALLBACK = "callback"
+    FORGETTING = "forgetting"
+    LOOK = "look"
+    REQUEST = "request"
+    SWEEP = "sweep"
 
 
 class Spread:
@@ -41,6 +52,7 @@ class Counts:
         self.requests: Counter[End] = Counter()
         self.interrupted: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
+        self.errors: Counter[Where] = Counter()
         self.resumes = 0
         self.begun = 0
         self.durations = Spread()
@@ -65,6 +77,10 @@ class Counts:
     def refused(self, why: str) -> None:
         """It was answered by us, with an error."""
         self.refusals[why] += 1
+
+    def failed(self, where: Where) -> None:
+        """Something is wrong with ourselves."""
+        self.errors[where] += 1
 
     def closed(self, end: End, how: str) -> None:
         """It was billed."""

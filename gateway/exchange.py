@@ -144,7 +144,11 @@ class Exchange:
             self._finish(Outcome(How.REFUSED, why, self._status, self._refusal))
             return
         step = self._stream.ended()
-        self._recipient.deliver(step)
+        try:
+            self._recipient.deliver(step)
+        except BillError as bill:
+            self._finish(Outcome(How.CUT, f"the bill: {bill}"))
+            return
         if step.state is State.COMPLETE:
             self._finish(Outcome(How.COMPLETE))
         elif error is None:

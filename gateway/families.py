@@ -9,7 +9,7 @@ from prometheus_client.core import HistogramMetricFamily
 from fleet import __version__
 from fleet.family import COUNTER, GAUGE, Family, Value
 from gateway.bill import End
-from gateway.counts import Counts, Spread
+from gateway.counts import Counts, Spread, Where
 from gateway.standing import Standing, Traffic
 
 
@@ -88,6 +88,13 @@ FAMILIES: tuple[Family[Scrape], ...] = (
         "Requests that the gateway itself answered with an error, by its HTTP status.",
         ("status",),
         lambda s: [((why,), count) for why, count in sorted(s.counts.refusals.items())],
+    ),
+    Family(
+        "gateway_errors_total",
+        COUNTER,
+        "Errors of the gateway itself that it went on from, by where; each is in its log.",
+        ("where",),
+        lambda s: [((where,), s.counts.errors[where]) for where in Where],
     ),
     Family(
         "gateway_ledger_lag_seconds",

@@ -82,7 +82,7 @@ class Parting:
             else:
                 await self._give_back()
                 self.refuse(Refusal(503, outcome.why, retry_after=1))
-        elif outcome.how is How.GONE and self._can_go_on:
+        elif outcome.how in (How.GONE, How.UNREAD) and self._can_go_on:
             await self._keep(self._office.seal.token(self._caller, self._office.wall()))
         ends = {How.COMPLETE: End.COMPLETE, How.REFUSED: End.REFUSED}
         self._close(ends.get(outcome.how, self._torn), outcome.how)

@@ -14,11 +14,13 @@ from gateway import access_log
 from gateway.ask import Ask, Never, first_body
 from gateway.bill import Admission, BillError, LegEnd, Opened
 from gateway.choose import NoBackend, choose
+from gateway.counts import Where
 from gateway.errors import Refusal
 from gateway.exchange import Exchange
 from gateway.heads import ELSEWHERE, Head
 from gateway.kept import Taken
-from gateway.office import Office, key_of
+from gateway.letting_in import let_in
+from gateway.office import Office
 from gateway.outcome import How, Outcome
 from gateway.outlet import behind
 from gateway.parting import Parting
@@ -77,7 +79,7 @@ class Generation:
         self._prompt_told = False
         self._reason = "interrupted"
         self._over: Outcome | None = None  # said by the client or by us, whatever backends do
-        self._paused = False
+        self._paused_at: float | None = None
         office.in_flight[self.id] = self
 
     @property
@@ -102,6 +104,7 @@ class Generation:
                 access_log.ended(self, outcome.how, seconds, self._stream.completion_tokens)
         except Exception:  # whatever it is, the client must not wait for ever
             log.exception("event=request_failed id=%s", self.id)
+            office.counts.failed(Where.REQUEST)
             self._end(Outcome(How.CUT, "an error of this gateway"))
             self._parting.fail()
         finally:
@@ -118,7 +121,7 @@ class Generation:
         at = self._office.wall()
         opened = Opened(self.id, self.caller, key, self.model, route, at)
         try:
-            admission = await self._office.bill.admit(opened)
+            admission = await let_in(self._office.bill.admit, opened)
         except BillError as error:
             self._parting.refuse(Refusal(503, f"the bill: {error}", retry_after=5))
             return False
@@ -189,7 +192,7 @@ class Generation:
 
     def _last(self, outcome: Outcome, standing: Standing, tried: set[str]) -> Outcome | None:
         """How it all ends if this leg was the last one; None if another backend is asked."""
-        if outcome.how in (How.COMPLETE, How.GONE, How.CUT):
+        if outcome.how in (How.COMPLETE, How.GONE, How.UNREAD, How.CUT):
             return outcome
         if outcome.how is How.REFUSED and outcome.status not in ELSEWHERE:
             return self._pass_on(outcome)
@@ -210,10 +213,13 @@ class Generation:
         self._prompt_told = False
         self._stream.begin(office.learned[self.backend, self.model])
         office.bill.begins(self.id, self.backend, office.wall())
-        head = self._wanted.head.to(standing.backend, key_of(standing.backend), len(body))
+        head = self._wanted.head.to(
+            standing.backend, office.backend_keys.of(standing.backend), len(body)
+        )
         self._exchange = Exchange(office, standing, self._stream, self)
         fresh = self.legs > 1
-        outcome = await self._exchange.run(head, body, fresh=fresh, paused=self._paused)
+        paused = self._paused_at is not None
+        outcome = await self._exchange.run(head, body, fresh=fresh, paused=paused)
         self._exchange = None
         self._judge(standing, outcome)
         office.bill.leg(self.id, self._leg_end(outcome))
@@ -246,13 +252,13 @@ class Generation:
 
     def deliver(self, step: Step) -> None:
         """What a step came to."""
+        if self._parting.whole is not None:  # nothing is sent, or charged, before all is there
+            self._parting.whole.add(step.out)
+            return
         if step.progress and not self._prompt_told and self._stream.prompt_tokens:
             self._prompt_told = True
             prompt = self._stream.prompt_tokens
             self._office.bill.prompt(self.id, prompt, prompt + self._tokens_before)
-        if self._parting.whole is not None:  # nothing is sent before all is there
-            self._parting.whole.add(step.out)
-            return
         if step.marks or step.ids:
             self._write_down(step)
         if not step.out:
@@ -291,13 +297,13 @@ class Generation:
 
     def pause(self) -> None:
         """The client does not read."""
-        self._paused = True
+        self._paused_at = self._office.now()
         if self._exchange is not None:
             self._exchange.pause()
 
     def resume(self) -> None:
         """It does."""
-        self._paused = False
+        self._paused_at = None
         if self._exchange is not None:
             self._exchange.resume()
 
@@ -317,11 +323,14 @@ class Generation:
         self._end(Outcome(How.CUT, reason))
 
     def sweep(self, now: float) -> None:
-        """Look whether the backend, or we, have been silent for too long."""
-        if self._paused:  # nothing is read and nothing can be sent
-            return
+        """Look whether the backend, or we, have been silent for too long, or the client unread."""
         settings = self._office.settings
         if self._is_drained_away():
+            return
+        if self._paused_at is not None:  # nothing is read and nothing can be sent
+            if now - self._paused_at >= settings.client_stall_after:
+                self._reply.cut()
+                self._end(Outcome(How.UNREAD, "the client takes nothing"))
             return
         patience = settings.stall_after if self._stream.seq else settings.first_byte_after
         silent = now - self._exchange.moved_at if self._exchange is not None else 0.0

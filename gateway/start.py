@@ -12,7 +12,7 @@ from fleet.flags import flags
 from fleet.gateway import GatewaySettings
 from fleet.listen import Listen
 from fleet.settings import Settings, SettingsError, load
-from gateway import cors, seal_key
+from gateway import cors, seal_key, secret_file
 from gateway.admin import Admin
 from gateway.collector import GatewayCollector
 from gateway.desk import Desk
@@ -23,6 +23,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.office import Office
 from gateway.seal import KEY_BYTES, Seal
 from gateway.seal_key import SealKeyError
+from gateway.secret_file import SecretError
 from gateway.serve import run, serve
 from gateway.shelf import Shelf
 from gateway.standing import Standing
@@ -89,13 +90,10 @@ def _parser(commands: Sequence[str]) -> argparse.ArgumentParser:
 def _ours(settings: Settings) -> GatewaySettings:
     if settings.gateway is None:
         raise SettingsError((f"{settings.file}: gateway: is required by vllm-gateway",))
-    file = settings.gateway.admin_token_file
     try:
-        if not file.read_text(encoding="ascii").strip():
-            raise SettingsError((f"{settings.file}: gateway.admin_token_file: {file} is empty",))
-    except (OSError, UnicodeDecodeError):
-        why = f"{settings.file}: gateway.admin_token_file: {file} cannot be read as a token"
-        raise SettingsError((why,)) from None
+        secret_file.read(settings.gateway.admin_token_file)
+    except SecretError as error:
+        raise SettingsError((f"{settings.file}: gateway.admin_token_file: {error}",)) from None
     for i, origin in enumerate(settings.gateway.cors_origins):
         wrong = cors.mistake(origin)
         if wrong:

@@ -1,6 +1,7 @@
 """The side of the servers: one exchange at a time on a kept connection, in pieces as they come."""
 
 import asyncio
+import logging
 import ssl
 from collections import defaultdict
 from collections.abc import Mapping
@@ -16,6 +17,9 @@ from gateway.turn import Turn
 # uvicorn closes a connection that was idle for 5 s; one that is closing must not be chosen.
 IDLE_SECONDS = 3.0
 LONGEST_SIZE = 16  # characters of a chunk's size that are looked at
+
+
+log = logging.getLogger("gateway")
 
 
 class UpstreamError(Exception):
@@ -152,6 +156,10 @@ class Leg(asyncio.Protocol):
             return
         try:
             self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError:
+            log.exception("event=error where=answer")
+            self._fail("an error of this gateway")
+            self.abort()
         except httptools.HttpParserError as error:
             self._fail(f"what it answered is no HTTP: {error}")
             self.abort()

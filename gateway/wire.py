@@ -1,11 +1,13 @@
 """The side of the clients: HTTP/1.1 on one connection, one request after the other.
 
-What goes out is written as it comes. A client that reads slowly pauses whoever feeds it, and one
-that is gone is told to whoever answers it: so the connection is read from while it is answered,
-until it sends the next request before it has the answer.
+What goes out is written as it comes. A client that reads slowly pauses whoever feeds it, and its
+next request waits until it has read; one that is gone is told to whoever answers it: so the
+connection is read from while it is answered, until it sends the next request before it has the
+answer.
 """
 
 import asyncio
+import logging
 import os
 from collections import deque
 from http import HTTPStatus
@@ -23,6 +25,8 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 # What a refused client is still sending is read for so long: with bytes unread the connection
 # would be reset, and the refusal lost.
 LINGER_SECONDS = 2.0
+
+log = logging.getLogger("gateway")
 
 
 class Wire(asyncio.Protocol):
@@ -46,6 +50,7 @@ class Wire(asyncio.Protocol):
         self._refusal: Refusal | None = None
         self._going_on = False
         self._closing = False
+        self._full = False
         self.answering: Answering | None = None
         self.busy = False
         self.quiet_since = 0.0
@@ -77,9 +82,13 @@ class Wire(asyncio.Protocol):
                 break
             except httptools.HttpParserUpgrade as upgrade:
                 data = self._without_offer() + data[upgrade.args[0] :]
+            except httptools.HttpParserCallbackError:
+                log.exception("event=error where=connection")
+                self.abort()
+                return
             except httptools.HttpParserError:
                 self._refuse(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
-        if self.busy and self._waiting and self._transport is not None:
+        if self._waiting and self._transport is not None:
             self._transport.pause_reading()
 
     def _without_offer(self) -> bytes:
@@ -109,13 +118,17 @@ class Wire(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client does not read."""
+        self._full = True
         if self.answering is not None:
             self.answering.pause()
 
     def resume_writing(self) -> None:
         """It does."""
+        self._full = False
         if self.answering is not None:
             self.answering.resume()
+        else:
+            self._go_on()
 
     # the parser's side
 
@@ -223,6 +236,14 @@ class Wire(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def sweep(self, now: float, idle: float, unread: float) -> None:
+        """Close it when quiet for ``idle`` seconds, and at once after ``unread`` more."""
+        quiet = 0.0 if self.busy else now - self.quiet_since
+        if quiet > idle + unread:
+            self.abort()
+        elif quiet > idle and not self._closing:
+            self.close()
+
     def abort(self) -> None:
         """Close at once."""
         self.answering = None
@@ -236,12 +257,14 @@ class Wire(asyncio.Protocol):
             return
         self._going_on = True
         try:
-            while self._waiting and not self.busy and not self._closing:
+            while self._waiting and not (self.busy or self._full or self._closing):
                 self.busy = True
                 self._handle(*self._waiting.popleft())
         finally:
             self._going_on = False
-        if self.busy or self._closing or self._transport is None or self._transport.is_closing():
+        if self.busy or self._full or self._closing:
+            return
+        if self._transport is None or self._transport.is_closing():
             return
         if self._refusal is not None:
             self._say_refusal(self._refusal)

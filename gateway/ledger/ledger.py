@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from gateway.bill import Admission, Closed, LegEnd, Opened
-from gateway.ledger import admission, book
-from gateway.ledger.admission import Answer, Asked
+from gateway.ledger import admit, book
+from gateway.ledger.admit import Answer, Asked
 from gateway.ledger.database import Database, StorageError
 from gateway.ledger.gone import Gone, Keep, forget
 from gateway.ledger.journal import SEGMENT_BYTES, Journal, Slot
@@ -82,7 +82,7 @@ class Ledger:
 
     def _is_in_hand(self, caller: str, request_id: str) -> bool:
         with self._database.read() as connection:
-            return admission.is_in_hand(connection, caller, request_id)
+            return admit.is_in_hand(connection, caller, request_id)
 
     def prompt(self, request_id: str, tokens: int, read: int | None = None) -> None:
         """The prompt's length, charged once; ``read``: what this leg has read, if that is more."""

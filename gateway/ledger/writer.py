@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from gateway.ledger import book
-from gateway.ledger.admission import Answer, Asked, admit
+from gateway.ledger.admit import Answer, Asked, admit
 from gateway.ledger.database import Database
 from gateway.ledger.journal import Journal, Slot
 from gateway.ledger.progress import packed

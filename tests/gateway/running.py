@@ -154,15 +154,19 @@ class Gateway(Process):
         *,
         name: str = "gateway",
         port: int | None = None,
+        api_key_file: str | None = None,
         **settings: object,
     ) -> None:
-        """``backends``: URLs by name."""
+        """``backends``: URLs by name. ``api_key_file`` is that of all of them."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "admin.token").write_text(ADMIN_TOKEN)
         self.folder = folder
         self.file = folder / f"{name}.yml"
         fleet = {
-            "backends": [{"name": each, "url": url} for each, url in backends.items()],
+            "backends": [
+                {"name": each, "url": url, "api_key_file": api_key_file}
+                for each, url in backends.items()
+            ],
             "gateway": {**SETTINGS, "journal_folder": f"{name}.journal", **settings},
         }
         self.file.write_text(yaml.safe_dump(fleet))

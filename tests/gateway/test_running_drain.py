@@ -115,7 +115,7 @@ def test_the_last_backend_drained_keeps_its_streams_until_there_is_another(
 
 
 def test_the_command_drains_and_waits(gateway: Gateway, one: Simulated) -> None:
-    with listening(gateway.url, CHAT, question(CHAT, 300)) as stream:
+    with listening(gateway.url, CHAT, question(CHAT, 2000)) as stream:
         stream.read(5)
         listed = gateway.command("inflight", "--json")
         assert listed.returncode == 0, listed.stderr
@@ -126,7 +126,7 @@ def test_the_command_drains_and_waits(gateway: Gateway, one: Simulated) -> None:
         assert drained.returncode == 0, drained.stderr
         assert drained.stdout.strip().endswith("gpu-a: drained, 0 in flight")
         assert one.in_hand == 0
-        stream.rest().is_one_whole_answer(CHAT, question(CHAT, 300))
+        stream.rest().is_one_whole_answer(CHAT, question(CHAT, 2000))
     undrained = gateway.command("undrain", "gpu-a")
     assert undrained.returncode == 0
     assert "up" in undrained.stdout

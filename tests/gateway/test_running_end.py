@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -213,6 +214,50 @@ def test_a_stream_is_taken_up_again_and_again(folder: Path, backend: Simulated, 
                 is_one_whole_answer(whole, path, body)
                 row = gateway.billed(whole.last_id.rpartition(".")[0], "complete")
                 assert row.completion_tokens == 300
+
+
+@BOTH
+def test_a_token_with_which_nobody_can_go_on_is_not_spent(
+    folder: Path, backend: Simulated, path: str
+) -> None:
+    body = question(path, 200)
+    with start(folder, backend) as gateway, listening(gateway.url, path, body, **ALICE) as stream:
+        stream.read(15)
+        gateway.term()
+        eventually(lambda: gateway.status("/-/ready") == 503, "it was told")
+        gateway.term()
+        heard = stream.rest()
+        assert heard.goodbye
+        assert gateway.wait() == 0
+    again = {"x_resume_token": heard.goodbye["resumeToken"], **ALICE}
+
+    def is_refused(by: Gateway) -> None:
+        answer = by.post(path, body, **again)
+        assert answer.status_code == 503
+        assert answer.headers["retry-after"].isdecimal()
+
+    with (
+        Simulated(folder, "gpu-b", model="another") as other,
+        start(folder, other, "without-the-model") as gateway,
+    ):
+        is_refused(gateway)
+        is_refused(gateway)
+        gateway.term()
+        assert gateway.wait() == 0
+    with start(folder, backend, "ending", keep_alive="1500ms") as gateway:
+        gateway.admin("backends/gpu-a/drain", "POST")
+        with ThreadPoolExecutor(1) as asking:
+            refused = asking.submit(is_refused, gateway)
+            eventually(lambda: len(gateway.in_flight()) == 1, "it waits for a server")
+            gateway.term()
+            gateway.signal(signal.SIGINT)
+            refused.result()
+        assert gateway.wait() == 0
+    with start(folder, backend, "able") as gateway:
+        eventually(lambda: gateway.status("/-/ready") == 200, "its backend is up")
+        rest = hear(gateway.url, path, body, **again)
+        is_one_whole_answer(joined(heard, rest), path, body)
+        assert gateway.post(path, body, **again).status_code == 410
 
 
 @BOTH

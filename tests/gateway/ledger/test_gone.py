@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.bill import Admission
-from gateway.ledger.admission import Asked
+from gateway.ledger.admit import Asked
 from gateway.ledger.database import Database
 from gateway.ledger.gone import Gone, Orphan
 from gateway.ledger.journal import Journal, Slot
