@@ -15,14 +15,16 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableSort,
 )
 
+from grafana.annotations import Annotation
 from grafana.panels import DATASOURCE
+from grafana.selectors import BACKEND
 
 RUNBOOK = "https://github.com/vllm-lifeguard/vllm-lifeguard/blob/main/docs/runbook.md"
 
 
 def begun(title: str, uid: str, description: str) -> Dashboard:
-    """A dashboard without rows, that chooses a Prometheus."""
-    return (
+    """A dashboard without rows, that chooses a Prometheus and marks restarts."""
+    builder = (
         Dashboard(title)
         .uid(uid)
         .description(description)
@@ -46,6 +48,7 @@ def begun(title: str, uid: str, description: str) -> Dashboard:
             .current(VariableOption(selected=True, text="Prometheus", value="prometheus"))
         )
     )
+    return _annotations(builder)
 
 
 def choice(name: str, label: str, query: str) -> QueryVariable:
@@ -70,3 +73,23 @@ def finished(builder: Dashboard) -> DashboardModel:
     for i, panel in enumerate(model.panels or [], start=1):
         panel.id_val = i
     return model
+
+
+def _annotations(builder: Dashboard) -> Dashboard:
+    return builder.annotation(
+        Annotation(
+            "Restarts seen",
+            f"max by (backend) (increase(vllm_backend_restarts_total{{{BACKEND}}}[75s])) > 0",
+            title="{{backend}} restarted",
+            colour="purple",
+            datasource=DATASOURCE,
+        )
+    ).annotation(
+        Annotation(
+            "Restarts by lifeguard",
+            f"max by (backend) (increase(remediator_restarts_total{{{BACKEND}}}[75s])) > 0",
+            title="lifeguard restarts {{backend}}",
+            colour="blue",
+            datasource=DATASOURCE,
+        )
+    )

@@ -20,7 +20,7 @@ NAMES = ("gpu-a", "gpu-b", "gpu-c", "gpu-d")
 
 @dataclass(frozen=True)
 class RunningPath:
-    """The running path: the stack, its servers by name, and the gateway, whose servers are others."""
+    """The running path: the stack, its servers by name, the gateway with servers of its own."""
 
     stack: Stack
     servers: dict[str, Server]
