@@ -88,19 +88,28 @@ def test_a_stream_that_goes_on_is_told_of_the_backend_it_left_and_its_tokens_onc
     assert metrics.interrupted() == {}
 
 
-def test_a_stream_that_is_taken_up_has_its_prompt_counted_once(gateway: Gateway) -> None:
+def test_a_stream_that_is_taken_up_has_its_prompt_counted_once(tmp_path: Path) -> None:
     body = question(CHAT, LONG)
-    metrics = Metrics(gateway)
-    with listening(gateway.url, CHAT, body) as stream:
-        stream.read(5)
-        name = stream.heard.headers["x-request-id"]
-        last = stream.heard.last_id
-    gateway.billed(name, "partial")
-    assert metrics.interrupted() == {"gone": 1}
-    assert hear(gateway.url, CHAT, body, last_event_id=last).done == 1
-    row = gateway.billed(name, "complete")
-    assert metrics.since("gateway_tokens_total", kind="output") == row.completion_tokens
-    assert metrics.since("gateway_tokens_total", kind="prompt") == row.prompt_tokens
+    with (
+        Simulated(tmp_path, "gpu-a", steps_per_second=100) as server,
+        Gateway(tmp_path, {"gpu-a": server.url}) as gateway,
+    ):
+        metrics = Metrics(gateway)
+        with listening(gateway.url, CHAT, body) as stream:
+            stream.read(5)
+            server.kill()
+            goodbye = stream.rest().goodbye
+        assert goodbye is not None
+        gateway.billed(goodbye["requestId"], "partial")
+        assert metrics.interrupted() == {"cut": 1}
+        with Simulated(tmp_path, "again", port=int(server.url.rpartition(":")[2])):
+            eventually(lambda: gateway.status("/-/ready") == 200, "ready again")
+            heard = hear(gateway.url, CHAT, body, x_resume_token=goodbye["resumeToken"])
+            assert heard.done == 1
+            row = gateway.billed(goodbye["requestId"], "complete")
+            assert row.completion_tokens == LONG
+            assert metrics.since("gateway_tokens_total", kind="output") == LONG
+            assert metrics.since("gateway_tokens_total", kind="prompt") == row.prompt_tokens
 
 
 def test_what_is_relayed_as_it_is_is_interrupted_for_the_reason_that_it_was(
