@@ -111,7 +111,13 @@ class Parting:
         if self._closed:
             return
         self._closed = True
-        self._office.counts.closed(end, how)
+        self._office.counts.closed(
+            end,
+            how,
+            # What is taken up had its prompt charged before.
+            prompt_tokens=0 if self._taken is not None else stream.prompt_tokens,
+            output_tokens=self._sent,
+        )
         self._office.bill.close(
             stream.request_id,
             Closed(

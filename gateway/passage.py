@@ -60,6 +60,7 @@ class Passage:
         self._paused_at: float | None = None
         self._unread = False
         self._stale = False
+        self._gone = False
         office.in_flight[self.id] = self
 
     @property
@@ -121,6 +122,8 @@ class Passage:
         """One try; the sentence is empty if it went well."""
         self.backend = standing.backend.name
         self.legs += 1
+        if self.legs == 1:
+            self._office.counts.asked(self._office.now() - self.began)
         self._status = 0
         self._stale = False
         self._moved_at = self._office.now()
@@ -183,6 +186,7 @@ class Passage:
 
     def gone(self) -> None:
         """The client has hung up."""
+        self._gone = True
         self._over = self._over or "the client hung up"
         self._end(self._over)
 
@@ -250,7 +254,12 @@ class Passage:
         end = End.COMPLETE if well else End.PARTIAL if used.completion_tokens else End.FAILED
         if self._status >= 400 or not self._status:  # noqa: PLR2004
             end = End.REFUSED
-        self._office.counts.closed(end, "complete" if well else self._broken)
+        self._office.counts.closed(
+            end,
+            self._how(end),
+            prompt_tokens=used.prompt_tokens,
+            output_tokens=used.completion_tokens,
+        )
         self._office.bill.close(
             self.id,
             Closed(
@@ -261,3 +270,14 @@ class Passage:
                 at=self._office.wall(),
             ),
         )
+
+    def _how(self, end: End) -> How:
+        if end is End.COMPLETE:
+            return How.COMPLETE
+        if self._gone:
+            return How.GONE
+        if self._unread:
+            return How.UNREAD
+        if end is End.REFUSED:
+            return How.REFUSED
+        return How.CUT if self._over else How.BROKEN

@@ -163,7 +163,7 @@ class Generation:
                 return last
             if outcome.how is How.BROKEN:
                 body = self._stream.later()
-                self._office.counts.resumed()
+                self._office.counts.resumed(self.backend)
         return self._over
 
     async def _somebody_comes(self, found: NoBackend) -> bool:
@@ -209,6 +209,8 @@ class Generation:
         office = self._office
         self.backend = standing.backend.name
         self.legs += 1
+        if self.legs == 1:
+            office.counts.asked(office.now() - self.began)
         self._tokens_before = self.tokens
         self._prompt_told = False
         self._stream.begin(office.learned[self.backend, self.model])
