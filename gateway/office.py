@@ -12,6 +12,7 @@ from fleet.gateway import GatewaySettings
 from gateway.bill import Bill
 from gateway.counts import Counts
 from gateway.cut import Learned
+from gateway.questions import Questions
 from gateway.seal import Seal
 from gateway.shelf import Shelf
 from gateway.standing import Standing
@@ -60,6 +61,7 @@ class Office:
     bill: Bill
     seal: Seal
     shelf: Shelf
+    questions: Questions
     counts: Counts = field(default_factory=Counts)
     in_flight: dict[str, InFlight] = field(default_factory=dict)
     learned: defaultdict[tuple[str, str], Learned] = field(
