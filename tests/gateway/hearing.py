@@ -189,7 +189,7 @@ def listening(url: str, path: str, body: object, **headers: str) -> Iterator[Str
 
 
 @contextmanager
-def following(url: str, path: str, **headers: str) -> Iterator[Stream]:
+def tracking(url: str, path: str, **headers: str) -> Iterator[Stream]:
     """Follow a stream as a browser's EventSource does; leaving it hangs up."""
     named = {"accept": "text/event-stream"}
     named |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -221,5 +221,5 @@ def hear(url: str, path: str, body: object, **headers: str) -> Heard:
 
 def follow(url: str, path: str, **headers: str) -> Heard:
     """Follow a stream to its end, whatever that is."""
-    with following(url, path, **headers) as stream:
+    with tracking(url, path, **headers) as stream:
         return stream.rest()
