@@ -213,7 +213,7 @@ def test_an_idempotency_key_is_charged_once_however_it_is_asked(gateway: Gateway
 
 
 def test_a_clients_own_id_may_be_any(gateway: Gateway) -> None:
-    name = "mine/1?a#%41.7&ticket=x"
+    name = "mine/1?a#%41.7&x=y"
     body = question(CHAT, 5)
     asked = gateway.post(CHAT, body, prefer="respond-async", x_request_id=name, **ALICE)
     assert asked.json()["id"] == name
