@@ -51,6 +51,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, backend: Simulated) -> Ite
         # Whatever was asked of it in these tests, no ticket was written down.
         assert "t1." not in gateway.said
         assert "ticket=" not in gateway.said
+        assert "level=ERROR" not in gateway.said
 
 
 def with_keys(folder: Path) -> Path:
@@ -185,6 +186,7 @@ def test_while_it_is_answered_others_are_told_to_come_again(
         stream.read(3)
         for last in ("", stream.heard.last_id):
             assert is_to_come_again(follow(gateway.url, url, last_event_id=last))
+            assert [row["id"] for row in gateway.in_flight()] == [id_of(url)]
         stream.rest().is_one_whole_answer(CHAT, question(CHAT, 150))
     assert backend.asked(CHAT) == before + 1
 
