@@ -83,6 +83,14 @@ class Bill(Protocol):
         """Whether some gateway, this one or another, has it in hand: it may yet be interrupted."""
         ...
 
+    async def would_admit(self, opened: Opened) -> Admission:
+        """What ``admit`` would say now; nothing is written down."""
+        ...
+
+    async def end_of(self, caller: str, request_id: str) -> End | None:
+        """How a request has ended; None for one that is not known, or not at its end."""
+        ...
+
     def prompt(self, request_id: str, tokens: int, read: int | None = None) -> None:
         """The prompt's length, charged once; ``read``: what this leg has read, if that is more."""
         ...

@@ -15,11 +15,14 @@ from gateway.admin import Admin
 from gateway.ask import Ask, AskError, Route, ask
 from gateway.counts import Where
 from gateway.errors import Refusal
+from gateway.event_source import EventSourceReply
+from gateway.following import STREAMS, Following
 from gateway.heads import Head
 from gateway.keys import Keys
 from gateway.mishap import outlived
 from gateway.office import Office
 from gateway.passage import Errand, Passage
+from gateway.question import Question, prefers_later
 from gateway.relay import Generation, Wanted
 from gateway.reply import Headers, Reply, Request
 from gateway.stream import Stream
@@ -48,6 +51,7 @@ class Desk:
         self._admin = admin
         self._registry = registry
         self._taking_up = TakingUp(office)
+        self._following = Following(office, keys, self._taking_up)
         self._tasks: set[asyncio.Task[None]] = set()
         self._pages: dict[str, Callable[[Request, Reply], None]] = {
             "/-/healthy": self._healthy,
@@ -83,6 +87,8 @@ class Desk:
             page(request, reply)
         elif request.path.startswith("/admin/"):
             self._admin.handle(request, reply)
+        elif request.path.startswith(STREAMS):
+            self._follow(request, reply.like(EventSourceReply))
         else:
             self._relay(request, reply)
 
@@ -91,18 +97,34 @@ class Desk:
         if caller is None:
             self._refuse(reply, Refusal(401, "the Authorization header bears no key known here"))
             return
-        if self._office.closing:
-            self._refuse(reply, Refusal(503, "this gateway is closing", retry_after=RETRY_SECONDS))
-            return
-        most = self._office.settings.per_caller
-        if most is not None and self._in_flight(caller.id) >= most:
-            why = f"{most} requests of this caller are in flight already"
-            self._refuse(reply, Refusal(429, why, retry_after=RETRY_SECONDS))
+        refusal = self._not_now(caller.id)
+        if refusal is not None:
+            self._refuse(reply, refusal)
             return
         try:
             self._start(self._work(request, caller.id, reply), reply)
         except AskError as error:
             self._refuse(reply, Refusal(400, error.why, error.param))
+
+    def _follow(self, request: Request, reply: Reply) -> None:
+        found = self._following.follower(request)
+        if not isinstance(found, Refusal):
+            refusal = self._not_now(found.caller)
+            if refusal is None:
+                self._start(self._following.run(found, reply), reply)
+                return
+            found = refusal
+        self._refuse(reply, found)
+
+    def _not_now(self, caller: str) -> Refusal | None:
+        """Why nothing is done for a caller at the moment, if that is so."""
+        if self._office.closing:
+            return Refusal(503, "this gateway is closing", retry_after=RETRY_SECONDS)
+        most = self._office.settings.per_caller
+        if most is not None and self._in_flight(caller) >= most:
+            why = f"{most} requests of this caller are in flight already"
+            return Refusal(429, why, retry_after=RETRY_SECONDS)
+        return None
 
     def _work(self, request: Request, caller: str, reply: Reply) -> Coroutine[Any, Any, None]:
         route = Route(request.path) if request.path in ROUTES else None
@@ -112,6 +134,8 @@ class Desk:
                 return self._taking_up.run(wanted, request, caller, reply)
             forbid = request.headers.get("x-resume", "").strip().lower() == "never"
             asked = ask(route, request.body, forbid_resume=forbid)
+            if asked.stream and prefers_later(request.headers):
+                return self._following.ask(self._question(asked, request, caller), asked, reply)
             if asked.widened:
                 return self._generation(asked, request, caller, reply).run()
         model, stream = _model_and_stream(request.body)
@@ -131,6 +155,18 @@ class Desk:
         key = self._key(request, request_id)
         wanted = Wanted(stream, self._head(request, request_id), caller, key)
         return Generation(self._office, wanted, reply)
+
+    def _question(self, asked: Ask, request: Request, caller: str) -> Question:
+        request_id = self._id(request)
+        return Question(
+            request_id=request_id,
+            caller=caller,
+            key=self._key(request, request_id),
+            route=asked.route,
+            body=request.body,
+            forbidden=asked.forbidden,
+            created=int(self._office.wall()),
+        )
 
     @staticmethod
     def _head(request: Request, request_id: str) -> Head:

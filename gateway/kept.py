@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Protocol
 
 from sqlalchemy import (
@@ -44,6 +45,11 @@ resumptions = Table(
     Index("resumptions_by_end", "expires_at"),
 )
 _WIPED = b""
+
+
+def question_id(caller: str, request_id: str) -> str:
+    """The id in the table of what was asked and is not answered yet; see gateway/questions.py."""
+    return sha256(f"{request_id}\n{caller}".encode()).hexdigest()[:32]
 
 
 class Transactions(Protocol):
@@ -142,10 +148,15 @@ class Kept:
     def take_request(self, request_id: str, caller: str, now: float) -> Taken | NotGood:
         """Take up a request of the caller that was cut off without a token."""
         newest_first = (resumptions.c.used_at.is_not(None), resumptions.c.expires_at.desc())
+        asked = question_id(caller, request_id)
         with self._database.write() as connection:
             found = connection.execute(
                 select(resumptions)
-                .where(resumptions.c.caller == caller, resumptions.c.request_id == request_id)
+                .where(
+                    resumptions.c.caller == caller,
+                    resumptions.c.request_id == request_id,
+                    resumptions.c.id != asked,
+                )
                 .order_by(*newest_first)
             ).first()
             return self._take(connection, found, now)

@@ -64,6 +64,13 @@ class Keys:
         self._look(self._file)
         return self._callers.get(_digest(key)) if key else None
 
+    def knows(self, caller_id: str) -> bool:
+        """Whether there still is a caller of this id."""
+        if self._file is None:
+            return True
+        self._look(self._file)
+        return any(caller.id == caller_id for caller in self._callers.values())
+
     def _look(self, file: Path) -> None:
         now = self._clock()
         if now - self._looked_at < LOOK_EVERY_SECONDS:

@@ -12,6 +12,7 @@ from gateway.bill import Bill
 from gateway.counts import Counts, Where
 from gateway.cut import Learned
 from gateway.mishap import outlived
+from gateway.questions import Questions
 from gateway.seal import Seal
 from gateway.shelf import Shelf
 from gateway.standing import Standing
@@ -61,6 +62,7 @@ class Office:
     bill: Bill
     seal: Seal
     shelf: Shelf
+    questions: Questions
     turn: Turn = field(default_factory=Turn)
     backend_keys: BackendKeys = field(default_factory=BackendKeys)
     counts: Counts = field(default_factory=Counts)

@@ -77,7 +77,9 @@ class Parting:
         if outcome.how is How.COMPLETE:
             self._finish()
         elif outcome.how is How.CUT and not self._reply.ended:
-            if self._reply.begun:
+            if self._reply.begun and self._reply.comes_again and not self._stream.seq:
+                self._reply.end()
+            elif self._reply.begun:
                 await self._cut_off(outcome.why, reason)
             else:
                 await self._give_back()

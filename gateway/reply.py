@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 Headers = Sequence[tuple[str, str]]
 
@@ -11,6 +11,8 @@ END_OF_CHUNKS = b"0\r\n\r\n"
 PHRASES = {int(status): status.phrase for status in HTTPStatus}
 NO_BODY = {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}
 LENGTH = "content-length"
+
+Kind = TypeVar("Kind", bound="Reply")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,11 @@ class Connection(Protocol):
 
     answering: Answering | None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody is there."""
+        ...
+
     def send(self, data: bytes) -> None:
         """Send bytes, if anybody is there."""
         ...
@@ -62,8 +69,11 @@ class Reply:
     """The answer to one request; every method does nothing once the client is gone.
 
     ``chunks``: whether the client knows them; else an answer of unknown length ends with the
-    connection. ``extra`` headers go out with every answer, whoever gives it.
+    connection. ``extra`` headers go out with every answer, whoever gives it. ``comes_again``: a
+    client that is told nothing at a stream's end comes again by itself.
     """
+
+    comes_again = False
 
     def __init__(
         self, wire: Connection, *, keep_alive: bool, head_only: bool = False, chunks: bool = True
@@ -78,8 +88,21 @@ class Reply:
         self.ended = False
 
     def follow(self, answering: Answering) -> None:
-        """Tell this one of what becomes of the client."""
+        """Tell this one of what becomes of the client, also if it is gone already."""
         self._wire.answering = answering
+        if not self._wire.is_open:
+            answering.gone()
+
+    def like(self, kind: type[Kind]) -> Kind:
+        """The same answer, which has not begun, as one of this kind."""
+        other = kind(
+            self._wire,
+            keep_alive=self._keep_alive,
+            head_only=self._head_only,
+            chunks=self._knows_chunks,
+        )
+        other.extra = self.extra
+        return other
 
     def close_after(self) -> None:
         """Close the connection once the answer is sent."""

@@ -50,7 +50,7 @@ STATUSES = {
     Why.NOT_KEPT: 404,
 }
 SENTENCES = {
-    Why.MALFORMED: "this is no resume token of a gateway",
+    Why.MALFORMED: "this is no resume token, ticket or event's id of a gateway",
     Why.UNKNOWN_KEY: "it was changed, or sealed with a key that this gateway does not have",
     Why.ANOTHER_CALLER: "it was given to another caller",
     Why.EXPIRED: "it has expired",

@@ -21,6 +21,7 @@ from gateway.keys import Keys, KeysError
 from gateway.ledger.database import Database, StorageError
 from gateway.ledger.ledger import Ledger
 from gateway.office import Office
+from gateway.questions import Questions
 from gateway.seal import KEY_BYTES, Seal
 from gateway.seal_key import SealKeyError
 from gateway.secret_file import SecretError
@@ -55,7 +56,9 @@ def main(argv: Sequence[str], *, commands: Sequence[str]) -> int:
         if args.config_check:
             print(f"{args.config_file}: {len(settings.backends)} backends, valid")
             return 0
-        kept = Kept(Database(ours.database), seal)
+        shared = Database(ours.database)
+        kept = Kept(shared, seal)
+        questions = Questions(shared, seal, ours.resume_for)
         ledger = Ledger(
             ours.database,
             ours.journal_folder,
@@ -68,17 +71,20 @@ def main(argv: Sequence[str], *, commands: Sequence[str]) -> int:
     except StorageError as error:
         print(f"{args.config_file}: gateway.database: {error}", file=sys.stderr)
         return BAD_SETTINGS
-    return _serve(settings, ours, args.listen, _Parts(keys, seal, ledger, kept))
+    return _serve(settings, ours, args.listen, _Parts(keys, seal, ledger, kept, questions))
 
 
 class _Parts:
     """What is opened before anything is served."""
 
-    def __init__(self, keys: Keys, seal: Seal, ledger: Ledger, kept: Kept) -> None:
+    def __init__(
+        self, keys: Keys, seal: Seal, ledger: Ledger, kept: Kept, questions: Questions
+    ) -> None:
         self.keys = keys
         self.seal = seal
         self.ledger = ledger
         self.kept = kept
+        self.questions = questions
 
 
 def _parser(commands: Sequence[str]) -> argparse.ArgumentParser:
@@ -124,6 +130,7 @@ def _serve(settings: Settings, ours: GatewaySettings, listen: Listen, parts: _Pa
         bill=parts.ledger,
         seal=parts.seal,
         shelf=Shelf(parts.kept),
+        questions=parts.questions,
     )
     own = registry(GatewayCollector(office, lambda: parts.ledger.lag_seconds))
     desk = Desk(office, parts.keys, Admin(office, ours.admin_token_file), own)

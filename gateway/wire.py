@@ -191,6 +191,11 @@ class Wire(asyncio.Protocol):
 
     # the reply's side
 
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody is there."""
+        return self._transport is not None
+
     def send(self, data: bytes) -> None:
         """Send bytes in this turn of the loop, if anybody is there."""
         if self._transport is not None and not self._closing:
@@ -314,6 +319,11 @@ class _Lingering:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self.answering: Answering | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody is there."""
+        return self._wire.is_open
 
     def send(self, data: bytes) -> None:
         """Send bytes, if anybody is there."""

@@ -57,6 +57,7 @@ PURE = (
     "remediator/lint/units.py",
     "gateway/cors.py",
     "gateway/frames.py",
+    "gateway/question.py",
     "gateway/seal.py",
     "gateway/splice.py",
     "gateway/tries.py",

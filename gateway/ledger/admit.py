@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, or_, select, update
 
-from gateway.bill import Admission, Opened
+from gateway.bill import Admission, End, Opened
 from gateway.ledger.record import FREE, Record, State, word
 from gateway.ledger.rows import insert_into, new_row, record_of
 from gateway.ledger.tables import requests
@@ -51,6 +51,34 @@ def is_in_hand(connection: Connection, caller: str, request_id: str) -> bool:
         requests.c.caller == word(caller), requests.c.request_id == word(request_id)
     )
     return connection.scalar(query) is not None
+
+
+def would_admit(connection: Connection, opened: Opened) -> Admission:
+    """What a new request would be told now."""
+    same = or_(
+        requests.c.request_id == word(opened.request_id),
+        requests.c.idempotency_key == word(opened.key),
+    )
+    query = select(requests).where(requests.c.caller == word(opened.caller), same)
+    told = {_told(record_of(row)) for row in connection.execute(query)}
+    return next((one for one in (Admission.BUSY, Admission.AGAIN) if one in told), Admission.NEW)
+
+
+def end_of(connection: Connection, caller: str, request_id: str) -> End | None:
+    """How a request has ended, if it has."""
+    query = select(requests.c.state).where(
+        requests.c.caller == word(caller),
+        requests.c.request_id == word(request_id),
+        requests.c.holder.is_(None),
+    )
+    state = connection.scalar(query)
+    return End(state) if state is not None and state != State.OPEN else None
+
+
+def _told(record: Record) -> Admission:
+    if record.holder is not None:
+        return Admission.BUSY
+    return Admission.NEW if record.state in FREE else Admission.AGAIN
 
 
 def _known(connection: Connection, holder: str, asked: Asked) -> Answer:

@@ -161,7 +161,10 @@ class Found:
             return None
 
     def booking(self, at: float) -> Booking:
-        """Its booking, with its gateway gone: without an end it is partial, ended at ``at``."""
+        """Its booking, with its gateway gone: without an end it has ended at ``at``.
+
+        It is partial then, or failed if nobody had worked on it as far as is known.
+        """
         legs = self.legs
         if self.leg_backend is not None:
             received = self.counted - self.leg_base
@@ -171,8 +174,9 @@ class Found:
                 Leg(number, self.leg_backend, self.leg_prompt, received, LEFT_BEHIND, at),
             )
         if self.closed is None:
+            untouched = self.prompt_tokens is None and self.completion_tokens == 0
             state, reason, ended_at, tokens, prompt = (
-                State.PARTIAL,
+                State.FAILED if untouched else State.PARTIAL,
                 "",
                 at,
                 self.completion_tokens,

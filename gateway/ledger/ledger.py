@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
-from gateway.bill import Admission, Closed, LegEnd, Opened
+from gateway.bill import Admission, Closed, End, LegEnd, Opened
 from gateway.ledger import admit, book
 from gateway.ledger.admit import Answer, Asked
 from gateway.ledger.database import Database, StorageError
@@ -83,6 +83,22 @@ class Ledger:
     def _is_in_hand(self, caller: str, request_id: str) -> bool:
         with self._database.read() as connection:
             return admit.is_in_hand(connection, caller, request_id)
+
+    async def would_admit(self, opened: Opened) -> Admission:
+        """What ``admit`` would say now; nothing is written down."""
+        return await asyncio.to_thread(self._would_admit, opened)
+
+    def _would_admit(self, opened: Opened) -> Admission:
+        with self._database.read() as connection:
+            return admit.would_admit(connection, opened)
+
+    async def end_of(self, caller: str, request_id: str) -> End | None:
+        """How a request has ended; None for one that is not known, or not at its end."""
+        return await asyncio.to_thread(self._end_of, caller, request_id)
+
+    def _end_of(self, caller: str, request_id: str) -> End | None:
+        with self._database.read() as connection:
+            return admit.end_of(connection, caller, request_id)
 
     def prompt(self, request_id: str, tokens: int, read: int | None = None) -> None:
         """The prompt's length, charged once; ``read``: what this leg has read, if that is more."""

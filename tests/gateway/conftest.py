@@ -1,9 +1,10 @@
-"""A database that gateways share."""
+"""A database that gateways share, and a browser."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from tests.exporter.browser import Browser
 from tests.gateway.databases import TestedDatabase
 
 
@@ -12,3 +13,10 @@ def shared(database_url: str) -> Iterator[TestedDatabase]:
     opened = TestedDatabase(database_url)
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    own = Browser(tmp_path_factory.mktemp("browser"))
+    yield own
+    own.close()

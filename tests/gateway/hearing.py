@@ -182,11 +182,28 @@ class Stream:
 @contextmanager
 def listening(url: str, path: str, body: object, **headers: str) -> Iterator[Stream]:
     """Ask, and hear the answer as it comes; leaving it hangs up."""
-    connection = HTTPConnection(urlsplit(url).netloc, timeout=SECONDS)
     named = {"content-type": "application/json"}
     named |= {name.replace("_", "-"): value for name, value in headers.items()}
+    with _connected(url, "POST", path, json.dumps(body), named) as stream:
+        yield stream
+
+
+@contextmanager
+def tracking(url: str, path: str, **headers: str) -> Iterator[Stream]:
+    """Follow a stream as a browser's EventSource does; leaving it hangs up."""
+    named = {"accept": "text/event-stream"}
+    named |= {name.replace("_", "-"): value for name, value in headers.items()}
+    with _connected(url, "GET", path, None, named) as stream:
+        yield stream
+
+
+@contextmanager
+def _connected(
+    url: str, method: str, path: str, body: str | None, headers: Mapping[str, str]
+) -> Iterator[Stream]:
+    connection = HTTPConnection(urlsplit(url).netloc, timeout=SECONDS)
     try:
-        connection.request("POST", path, json.dumps(body), named)
+        connection.request(method, path, body, dict(headers))
         response = connection.getresponse()
         try:
             yield Stream(response)
@@ -199,4 +216,10 @@ def listening(url: str, path: str, body: object, **headers: str) -> Iterator[Str
 def hear(url: str, path: str, body: object, **headers: str) -> Heard:
     """Ask, and hear the whole answer."""
     with listening(url, path, body, **headers) as stream:
+        return stream.rest()
+
+
+def follow(url: str, path: str, **headers: str) -> Heard:
+    """Follow a stream to its end, whatever that is."""
+    with tracking(url, path, **headers) as stream:
         return stream.rest()

@@ -2,18 +2,15 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-
-import pytest
 
 from gateway.cors import headers_for, preflight
 from tests.exporter.browser import Browser
+from tests.gateway.page import FILE, ask, shown
 from tests.gateway.playing import after, answer, chat, event, shutdown
 
-PAGE = Path(__file__).parents[2] / "docs/examples/eventsource.html"
 TEXTS = ["Ein ", "größer", "es 🤝", " Wort"]
 WHOLE = answer(TEXTS)
 RETRY = b"retry: 50\n\n"
@@ -32,7 +29,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/":
-            self._send(200, "text/html", PAGE.read_bytes())
+            self._send(200, "text/html", FILE.read_bytes())
         elif self.path.startswith("/v1/streams/"):
             self.server.followed.append((self.path, self.headers.get("last-event-id")))
             body = self.server.answers.pop(0)
@@ -89,27 +86,6 @@ def serving() -> Iterator[Server]:
             thread.join(10.0)
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    own = Browser(tmp_path_factory.mktemp("browser"))
-    yield own
-    own.close()
-
-
-def ask(browser: Browser, page: str, gateway: str) -> Callable[[str], bool]:
-    browser.open(f"{page}/")
-    fields = {"gateway": gateway, "key": "secret", "model": "m", "question": "?"}
-    for name, value in fields.items():
-        browser.run("document.getElementById(arguments[0]).value = arguments[1]", name, value)
-    browser.run("document.querySelector('button').click()")
-    say = "return document.getElementById('state').textContent"
-    return lambda text: browser.comes_to(f"{say} === {json.dumps(text)}")
-
-
-def shown(browser: Browser) -> str:
-    return str(browser.run("return document.getElementById('answer').textContent"))
-
-
 def test_the_page_shows_one_answer_over_all_interruptions(browser: Browser) -> None:
     upto_two = WHOLE.removesuffix(after(WHOLE, 2))
     with serving() as page, serving() as gateway:
@@ -122,7 +98,7 @@ def test_the_page_shows_one_answer_over_all_interruptions(browser: Browser) -> N
             RETRY + third + shutdown(4),
             RETRY + rest,
         ]
-        says = ask(browser, page.origin, gateway.origin)
+        says = ask(browser, f"{page.origin}/", gateway.origin)
         assert says("done"), (browser.complaints(), gateway.followed)
         assert shown(browser) == "".join(TEXTS)
         path = "/v1/streams/req-1?ticket=t1.x"
@@ -140,17 +116,17 @@ def test_the_page_says_so_when_it_cannot_go_on(browser: Browser) -> None:
     with serving() as page, serving() as gateway:
         gateway.origins = ("*",)
         gateway.answers = [RETRY + event(1, chat("Ein")) + shutdown(2, token=None)]
-        says = ask(browser, page.origin, gateway.origin)
+        says = ask(browser, f"{page.origin}/", gateway.origin)
         assert says("the answer was cut off")
         assert shown(browser) == "Ein"
         gateway.answers = [RETRY + event(1, chat("Ein ")), b""]
-        says = ask(browser, page.origin, gateway.origin)
+        says = ask(browser, f"{page.origin}/", gateway.origin)
         assert says("interrupted, it cannot go on")
 
 
 def test_a_page_of_an_origin_that_is_not_listed_cannot_ask(browser: Browser) -> None:
     with serving() as page, serving() as gateway:
         gateway.origins = ("https://app.example.org",)
-        says = ask(browser, page.origin, gateway.origin)
+        says = ask(browser, f"{page.origin}/", gateway.origin)
         assert says("Failed to fetch")
         assert gateway.asked == []

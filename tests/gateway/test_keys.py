@@ -74,6 +74,18 @@ def test_a_changed_file_counts_after_a_second_at_most(file: Path) -> None:
     assert keys.caller("Bearer vlg-three") == Caller("carol", "carol")
 
 
+def test_a_caller_is_known_as_long_as_one_of_its_keys_is(file: Path) -> None:
+    clock = Clock()
+    keys = Keys(file, clock)
+    assert keys.knows("alice")
+    assert not keys.knows("carol")
+    file.write_text(line("carol", "vlg-three"))
+    clock.now = 1.0
+    assert not keys.knows("alice")
+    assert keys.knows("carol")
+    assert Keys(None).knows("whoever")
+
+
 def test_a_file_of_the_same_size_and_second_is_seen_to_have_changed(file: Path) -> None:
     clock = Clock()
     keys = Keys(file, clock)

@@ -5,9 +5,9 @@ from threading import Barrier
 
 import pytest
 
-from gateway.bill import Admission, Opened
+from gateway.bill import Admission, End, Opened
 from gateway.ledger import book
-from gateway.ledger.admit import Answer, Asked, admit
+from gateway.ledger.admit import Answer, Asked, admit, end_of, would_admit
 from gateway.ledger.database import Database
 from gateway.ledger.record import Booking, State
 from tests.gateway.ledger.making import T0, Charged, charged, opened
@@ -112,3 +112,29 @@ def test_words_that_no_database_takes_are_let_in(database: Database) -> None:
     end(database, odd, "a-1", State.COMPLETE, 3)
     (record,) = charged(database).values()
     assert record.completion == 3
+
+
+def test_what_would_be_said_and_how_it_ended_is_told_without_writing_anything(
+    database: Database,
+) -> None:
+    one, same_key, other = opened("r1", key="k"), opened("r2", key="k"), opened("r3", caller="x")
+
+    def told(who: Opened) -> tuple[Admission, End | None]:
+        with database.read() as connection:
+            return would_admit(connection, who), end_of(connection, who.caller, who.request_id)
+
+    assert [told(each) for each in (one, same_key, other)] == [(Admission.NEW, None)] * 3
+    assert charged(database) == {}
+    ask(database, one, "a-1")
+    assert told(one) == told(same_key) == (Admission.BUSY, None)
+    end(database, one, "a-1", State.FAILED)
+    assert told(one) == (Admission.NEW, End.FAILED)
+    ask(database, one, "a-2")
+    end(database, one, "a-2", State.PARTIAL, 5)
+    assert told(one) == (Admission.AGAIN, End.PARTIAL)
+    assert told(same_key) == (Admission.AGAIN, None)
+    ask(database, one, "a-3", resume=True)
+    assert told(one) == (Admission.BUSY, None)
+    end(database, one, "a-3", State.COMPLETE, 6)
+    assert told(one) == (Admission.AGAIN, End.COMPLETE)
+    assert told(other) == (Admission.NEW, None)

@@ -89,6 +89,14 @@ def test_what_a_killed_one_delivered_is_booked_at_the_next_start(
     assert unequal(database) == []
 
 
+def test_what_a_killed_one_had_not_worked_on_is_free(a: Host, database: Database) -> None:
+    slot = a.let_in()
+    a.journal.leg(slot, "gpu-a", T0)
+    killed(a.journal)
+    assert Host(database, a.folder).look() == 1
+    assert charged(database) == {"r1": Charged("failed", None, 0, None)}
+
+
 def test_a_silent_one_is_ended_as_far_as_it_had_written(
     a: Host, b: Host, database: Database
 ) -> None:

@@ -1,0 +1,62 @@
+"""I/O: questions that are not answered yet, kept beside interrupted streams in the same table.
+
+Invariant: at most one is kept of each request, and is there until something of its answer is
+charged, or it expires. Who may answer it is up to the bill, which admits a request once.
+"""
+
+from sqlalchemy import delete, select
+
+from gateway.kept import Transactions, question_id, resumptions
+from gateway.ledger.rows import insert_into
+from gateway.ledger.tables import moment
+from gateway.question import Question
+from gateway.seal import NotGood, Seal, Why
+
+
+class Questions:
+    """Every method is one transaction, and may be called from any thread; times in Unix seconds.
+
+    ``good_for`` is in seconds. Raises what the database raises.
+    """
+
+    def __init__(self, database: Transactions, seal: Seal, good_for: float) -> None:
+        self._database = database
+        self._seal = seal
+        self._good_for = good_for
+
+    def keep(self, question: Question, now: float) -> None:
+        """Keep it durably, in place of another one of the same name."""
+        name, caller = question_id(question.caller, question.request_id), question.caller
+        row = {
+            "id": name,
+            "request_id": question.request_id,
+            "caller": caller,
+            "sealed": self._seal.seal(question.to_bytes(), name, caller),
+            "expires_at": moment(now + self._good_for),
+            "used_at": None,
+        }
+        with self._database.write() as connection:
+            statement = insert_into(connection)(resumptions).values(row)
+            connection.execute(
+                statement.on_conflict_do_update(index_elements=[resumptions.c.id], set_=row)
+            )
+
+    def find(self, request_id: str, caller: str, now: float) -> Question | NotGood:
+        """Return it, and leave it there."""
+        name = question_id(caller, request_id)
+        with self._database.read() as connection:
+            row = connection.execute(select(resumptions).where(resumptions.c.id == name)).first()
+        if row is None or row.used_at is not None:
+            return NotGood(Why.NOT_KEPT)
+        if row.expires_at <= moment(now):
+            return NotGood(Why.EXPIRED)
+        plain = self._seal.unseal(row.sealed, name, caller)
+        if isinstance(plain, NotGood):
+            return plain
+        return Question.from_bytes(plain, request_id, caller)
+
+    def drop(self, request_id: str, caller: str) -> None:
+        """Delete it."""
+        name = question_id(caller, request_id)
+        with self._database.write() as connection:
+            connection.execute(delete(resumptions).where(resumptions.c.id == name))
