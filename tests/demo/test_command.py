@@ -11,6 +11,7 @@ from http.client import IncompleteRead
 
 import pytest
 
+from demo.child import free_ports
 from demo.vllm.__main__ import settings
 from demo.vllm.limits import Limits
 from demo.vllm.service import ROOT
@@ -73,8 +74,7 @@ def test_the_start_time_is_that_of_the_process() -> None:
 
 
 def test_while_it_loads_the_port_is_shut() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     began = time.monotonic()
     with process("--port", str(port), "--load-seconds", "1") as running:
         with pytest.raises(ConnectionRefusedError):

@@ -106,7 +106,7 @@ class Simulated(Process):
     """A simulated vLLM server. ``options`` are those of ``python -m demo.vllm``."""
 
     def __init__(self, folder: Path, name: str, *, port: int = 0, **options: object) -> None:
-        argv = ["-m", "demo.vllm", "--port", str(port)]
+        argv = ["-m", "demo.vllm", "--port", str(port or free_ports(1)[0])]
         for option, value in options.items():
             argv += [f"--{option.replace('_', '-')}", str(value)]
         super().__init__(name, argv, folder)

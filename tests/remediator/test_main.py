@@ -14,6 +14,7 @@ import pytest
 import requests
 import trustme
 
+from demo.child import free_ports
 from remediator.__main__ import main
 from tests.remediator.test_notification import body, one
 
@@ -124,9 +125,7 @@ def test_a_flag_that_is_none_is_status_2(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    return free_ports(1)[0]
 
 
 @contextmanager
