@@ -277,7 +277,7 @@ class Vllm:
         return reply(self.completion, self.completions)
 
 
-def eventually(holds: Callable[[], bool], within: float = 10.0, *, every: float = 0.005) -> bool:
+def eventually(holds: Callable[[], bool], within: float = 60.0, *, every: float = 0.005) -> bool:
     """Whether it comes true before the deadline; looked at ``every`` so many seconds."""
     deadline = time.monotonic() + within
     while not holds():

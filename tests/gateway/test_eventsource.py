@@ -86,7 +86,7 @@ def serving() -> Iterator[Server]:
             yield server
         finally:
             server.shutdown()
-            thread.join(10.0)
+            thread.join(60.0)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ import yaml
 from demo import parts
 from tests.rules.shipped import DIRECT, RULE_FILES, RULES, TEST_FILES, groups
 
-
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
