@@ -28,7 +28,7 @@ demo: $(READY)
 	@$(BIN)/python -m demo $(if $(KEEP),--keep)
 
 # Most of them wait, for seconds that real programs count: more side by side than there are cores.
-WORKERS ?= 4
+WORKERS ?= 3
 test: $(READY) parts browser engines
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore=tests/real --ignore=tests/test_wheel.py
 

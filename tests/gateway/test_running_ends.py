@@ -21,6 +21,8 @@ from tests.gateway.hostile import END, HEAD, Hostile, Play, answer, chunk, reset
 from tests.gateway.playing import Got
 from tests.gateway.running import SLOWLY, Gateway, Simulated, eventually
 
+pytestmark = pytest.mark.long
+
 BOTH = pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
 REFUSED = json.dumps({"error": {"message": "cannot schedule new futures after shutdown"}}).encode()
 ERROR = b'data: {"error": {"message": "EngineCore encountered an issue.", "code": 500}}\n\n'

@@ -13,6 +13,8 @@ import yaml
 from demo import parts
 from tests.rules.shipped import DIRECT, RULE_FILES, RULES, TEST_FILES, groups
 
+pytestmark = pytest.mark.long
+
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 

@@ -22,6 +22,8 @@ from tests.remediator import making
 from tests.remediator.site import TOKEN, Site, served, site, turning
 from tests.remediator.stage import BACK
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[3]
 
 
