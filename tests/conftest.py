@@ -8,9 +8,16 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from demo.postgresql import PostgreSQL
+
+# A machine that is busy is no failure.
+hypothesis.settings.register_profile(
+    "lifeguard", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("lifeguard")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
