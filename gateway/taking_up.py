@@ -1,12 +1,12 @@
 """Goes on with a stream that was interrupted, for whoever may: see docs/resume.md."""
 
-import asyncio
 import json
 
 from gateway.bill import Admission, Opened
 from gateway.errors import Refusal
 from gateway.heads import Head
 from gateway.kept import Taken
+from gateway.letting_in import let_in
 from gateway.office import Office
 from gateway.relay import Generation, Wanted
 from gateway.reply import Reply, Request
@@ -17,7 +17,6 @@ from gateway.wish import Wish
 
 BUSY = Refusal(409, "it is still being answered", retry_after=1, code="busy")
 NOT_THERE = (Why.NOT_KEPT, Why.SPENT)
-BOOKING_SECONDS = (0.05, 0.1, 0.2, 0.4)
 
 
 class TakingUp:
@@ -76,20 +75,11 @@ class TakingUp:
         stream, caller = wanted.stream, wanted.caller
         asked, name = stream.ask, stream.request_id
         opened = Opened(name, caller, name, asked.model, asked.route, self._office.wall())
-        if not await self._is_reopened(opened):
+        if await let_in(self._office.bill.reopen, opened) is not Admission.NEW:
             await self._office.shelf.give_back(taken, caller)
             self._refuse(reply, BUSY)
             return
         await Generation(self._office, wanted, reply).run()
-
-    async def _is_reopened(self, opened: Opened) -> bool:
-        """Whether it is ours; a gateway that has just cut it needs a moment to book that."""
-        for patience in (*BOOKING_SECONDS, None):
-            if await self._office.bill.reopen(opened) is Admission.NEW:
-                return True
-            if patience is not None:
-                await asyncio.sleep(patience)
-        return False
 
     def _refuse(self, reply: Reply, refusal: Refusal) -> None:
         self._office.counts.refused(str(refusal.status))

@@ -21,16 +21,18 @@ from tests.gateway.hearing import (
 )
 from tests.gateway.hostile import END, HEAD, Hostile, answer, chunk, said
 from tests.gateway.playing import Got
-from tests.gateway.running import Gateway, Simulated, eventually
+from tests.gateway.running import SECONDS, SLOWLY, Gateway, Simulated, eventually
 
 MIB = 1024 * 1024
 OK = b"HTTP/1.1 200 OK"
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n%b"
+STEPS = 100.0
 
 
 @pytest.fixture(scope="module")
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulated]:
-    with Simulated(tmp_path_factory.mktemp("backend"), "gpu-a", steps_per_second=100) as server:
+    folder = tmp_path_factory.mktemp("backend")
+    with Simulated(folder, "gpu-a", steps_per_second=STEPS) as server:
         yield server
 
 
@@ -41,7 +43,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, backend: Simulated) -> Ite
 
 
 def raw(gateway: Gateway) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", gateway.port), timeout=20.0)
+    return socket.create_connection(("127.0.0.1", gateway.port), timeout=SECONDS)
 
 
 def request(path: str, body: bytes = b"", method: str = "POST", *headers: str) -> bytes:
@@ -63,8 +65,9 @@ def test_who_hangs_up_pays_for_what_was_sent_and_no_more_is_generated(
     gateway: Gateway, backend: Simulated, path: str
 ) -> None:
     body = question(path, 3000)
+    backend.pace(SLOWLY)
     with listening(gateway.url, path, body) as stream:
-        heard = stream.read(30)
+        heard = stream.read(20)
     eventually(lambda: backend.in_hand == 0, "the backend was hung up on")
     row = gateway.billed(heard.headers["x-request-id"], "partial")
     assert row.prompt_tokens == prompt_length(path, body)
@@ -72,6 +75,7 @@ def test_who_hangs_up_pays_for_what_was_sent_and_no_more_is_generated(
     received = len(heard.events) - (path == CHAT)
     assert received <= row.completion_tokens < received + 100
     assert gateway.in_flight() == []
+    backend.pace(STEPS)
 
 
 def test_who_waits_for_a_whole_answer_and_hangs_up_pays_nothing(
@@ -117,7 +121,7 @@ def test_who_hangs_up_on_something_relayed_is_not_asked_for_elsewhere(tmp_path: 
     ):
         with raw(gateway) as connection:
             connection.sendall(request("/v1/embeddings", b'{"model": "tiny"}'))
-            assert asked.wait(20.0)
+            assert asked.wait(SECONDS)
         eventually(lambda: gateway.in_flight() == [], "it is forgotten")
         assert len(one.got) + len(two.got) == 1
 

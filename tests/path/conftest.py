@@ -32,7 +32,7 @@ def eventually(what: Callable[[], object], *, within: float = 90.0) -> None:
     assert listeners.eventually(lambda: bool(what()), within, every=0.2), "it did not come to be"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPath]:
     folder: Path = tmp_path_factory.mktemp("path")
     programs = parts.find()
