@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from gateway import access_log
 from gateway.bill import Admission, BillError, Closed, End, Opened
-from gateway.booking import admitted
 from gateway.choose import NoBackend, choose
 from gateway.errors import Refusal
 from gateway.heads import ELSEWHERE, Head, passed_back
@@ -74,7 +73,7 @@ class Passage:
                 route = errand.head.target.partition("?")[0]
                 opened = Opened(self.id, self.caller, key, self.model, route, office.wall())
                 try:
-                    admission = await admitted(office.bill.admit, opened)
+                    admission = await office.bill.admit(opened)
                 except BillError as error:
                     self._refuse(Refusal(503, f"the bill: {error}", retry_after=5))
                     return

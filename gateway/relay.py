@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from gateway import access_log
 from gateway.ask import Ask, Never, first_body
 from gateway.bill import Admission, BillError, LegEnd, Opened
-from gateway.booking import admitted
 from gateway.choose import NoBackend, choose
 from gateway.errors import Refusal
 from gateway.exchange import Exchange
@@ -107,7 +106,7 @@ class Generation:
         at = self._office.wall()
         opened = Opened(self.id, self.caller, key, self.model, route, at)
         try:
-            admission = await admitted(self._office.bill.admit, opened)
+            admission = await self._office.bill.admit(opened)
         except BillError as error:
             self._parting.refuse(Refusal(503, f"the bill: {error}", retry_after=5))
             return False

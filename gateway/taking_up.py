@@ -1,9 +1,9 @@
 """Goes on with a stream that was interrupted, for whoever may: see docs/resume.md."""
 
+import asyncio
 import json
 
 from gateway.bill import Admission, Opened
-from gateway.booking import admitted
 from gateway.errors import Refusal
 from gateway.heads import Head
 from gateway.kept import Taken
@@ -18,6 +18,7 @@ from gateway.wish import Wish
 TOO_FAR_BACK = "events after this id were sent, and they cannot be made again"
 
 BUSY = Refusal(409, "it is still being answered", retry_after=1, code="busy")
+BOOKING_SECONDS = (0.05, 0.1, 0.2, 0.4)
 
 
 class TakingUp:
@@ -72,13 +73,22 @@ class TakingUp:
         opened = Opened(
             stream.request_id, caller, stream.request_id, asked.model, asked.route, office.wall()
         )
-        if await admitted(office.bill.reopen, opened) is not Admission.NEW:
+        if not await self._is_reopened(opened):
             await office.shelf.give_back(taken, caller)
             self._refuse(reply, BUSY)
             return
         head = Head("POST", asked.route, request.headers, stream.request_id)
         generation = Generation(office, Wanted(stream, head, caller, None, taken), reply)
         await generation.run()
+
+    async def _is_reopened(self, opened: Opened) -> bool:
+        """Whether it is ours; a gateway that has just cut it needs a moment to book that."""
+        for patience in (*BOOKING_SECONDS, None):
+            if await self._office.bill.reopen(opened) is Admission.NEW:
+                return True
+            if patience is not None:
+                await asyncio.sleep(patience)
+        return False
 
     def _refuse(self, reply: Reply, refusal: Refusal) -> None:
         self._office.counts.refused(str(refusal.status))
