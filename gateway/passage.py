@@ -78,11 +78,7 @@ class Passage:
                 route = errand.head.target.partition("?")[0]
                 opened = Opened(self.id, self.caller, key, self.model, route, office.wall())
                 try:
-<<<<<<< HEAD
                     admission = await let_in(office.bill.admit, opened)
-=======
-                    admission = await office.bill.admit(opened)
->>>>>>> ci
                 except BillError as error:
                     self._refuse(Refusal(503, f"the bill: {error}", retry_after=5))
                     return

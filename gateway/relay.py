@@ -121,11 +121,7 @@ class Generation:
         at = self._office.wall()
         opened = Opened(self.id, self.caller, key, self.model, route, at)
         try:
-<<<<<<< HEAD
             admission = await let_in(self._office.bill.admit, opened)
-=======
-            admission = await self._office.bill.admit(opened)
->>>>>>> ci
         except BillError as error:
             self._parting.refuse(Refusal(503, f"the bill: {error}", retry_after=5))
             return False

@@ -1,6 +1,5 @@
 """Goes on with a stream that was interrupted, for whoever may: see docs/resume.md."""
 
-import asyncio
 import json
 
 from gateway.bill import Admission, Opened
@@ -17,11 +16,7 @@ from gateway.stream import Stream
 from gateway.wish import Wish
 
 BUSY = Refusal(409, "it is still being answered", retry_after=1, code="busy")
-<<<<<<< HEAD
 NOT_THERE = (Why.NOT_KEPT, Why.SPENT)
-=======
-BOOKING_SECONDS = (0.05, 0.1, 0.2, 0.4)
->>>>>>> ci
 
 
 class TakingUp:
@@ -76,38 +71,15 @@ class TakingUp:
             return False  # whoever has it in hand has it from this token
         return await self._office.bill.is_in_hand(caller, wanted.last.request_id)
 
-<<<<<<< HEAD
     async def _go_on(self, wanted: Wanted, taken: Taken, reply: Reply) -> None:
         stream, caller = wanted.stream, wanted.caller
         asked, name = stream.ask, stream.request_id
         opened = Opened(name, caller, name, asked.model, asked.route, self._office.wall())
         if await let_in(self._office.bill.reopen, opened) is not Admission.NEW:
             await self._office.shelf.give_back(taken, caller)
-=======
-    async def _go_on(
-        self, taken: Taken, snapshot: Snapshot, request: Request, caller: str, reply: Reply
-    ) -> None:
-        office = self._office
-        stream = Stream.restore(snapshot)
-        asked = stream.ask
-        opened = Opened(
-            stream.request_id, caller, stream.request_id, asked.model, asked.route, office.wall()
-        )
-        if not await self._is_reopened(opened):
-            await office.shelf.give_back(taken, caller)
->>>>>>> ci
             self._refuse(reply, BUSY)
             return
         await Generation(self._office, wanted, reply).run()
-
-    async def _is_reopened(self, opened: Opened) -> bool:
-        """Whether it is ours; a gateway that has just cut it needs a moment to book that."""
-        for patience in (*BOOKING_SECONDS, None):
-            if await self._office.bill.reopen(opened) is Admission.NEW:
-                return True
-            if patience is not None:
-                await asyncio.sleep(patience)
-        return False
 
     def _refuse(self, reply: Reply, refusal: Refusal) -> None:
         self._office.counts.refused(str(refusal.status))
