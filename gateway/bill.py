@@ -87,8 +87,8 @@ class Bill(Protocol):
         """What ``admit`` would say now; nothing is written down."""
         ...
 
-    async def end_of(self, caller: str, request_id: str) -> End | None:
-        """How a request has ended; None for one that is not known, or not at its end."""
+    async def stage(self, caller: str, request_id: str) -> End | Admission:
+        """How a request has ended; BUSY while it is in hand, NEW where it is not known."""
         ...
 
     def prompt(self, request_id: str, tokens: int, read: int | None = None) -> None:

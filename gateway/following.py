@@ -121,11 +121,14 @@ class Following:
 
     async def _run(self, follower: Follower, reply: Reply) -> None:
         office, last, caller = self._office, follower.last, follower.caller
-        end = await office.bill.end_of(caller, last.request_id)
-        if end is End.COMPLETE:
+        stage = await office.bill.stage(caller, last.request_id)
+        if stage is End.COMPLETE:
             reply.send(204, (), b"")
             return
-        if not last.number and end is not End.PARTIAL:
+        if stage is Admission.BUSY:
+            self._refuse(reply, BUSY)
+            return
+        if not last.number and stage is not End.PARTIAL:
             find, now = office.questions.find, office.wall()
             question = await asyncio.to_thread(find, last.request_id, caller, now)
             if isinstance(question, Question):

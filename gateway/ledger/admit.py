@@ -64,15 +64,15 @@ def would_admit(connection: Connection, opened: Opened) -> Admission:
     return next((one for one in (Admission.BUSY, Admission.AGAIN) if one in told), Admission.NEW)
 
 
-def end_of(connection: Connection, caller: str, request_id: str) -> End | None:
-    """How a request has ended, if it has."""
-    query = select(requests.c.state).where(
-        requests.c.caller == word(caller),
-        requests.c.request_id == word(request_id),
-        requests.c.holder.is_(None),
+def stage(connection: Connection, caller: str, request_id: str) -> End | Admission:
+    """How a request has ended; BUSY while it is in hand, NEW where it is not known."""
+    query = select(requests.c.state, requests.c.holder).where(
+        requests.c.caller == word(caller), requests.c.request_id == word(request_id)
     )
-    state = connection.scalar(query)
-    return End(state) if state is not None and state != State.OPEN else None
+    row = connection.execute(query).first()
+    if row is None:
+        return Admission.NEW
+    return Admission.BUSY if row.holder is not None else End(row.state)
 
 
 def _told(record: Record) -> Admission:

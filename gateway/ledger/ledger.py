@@ -92,13 +92,13 @@ class Ledger:
         with self._database.read() as connection:
             return admit.would_admit(connection, opened)
 
-    async def end_of(self, caller: str, request_id: str) -> End | None:
-        """How a request has ended; None for one that is not known, or not at its end."""
-        return await asyncio.to_thread(self._end_of, caller, request_id)
+    async def stage(self, caller: str, request_id: str) -> End | Admission:
+        """How a request has ended; BUSY while it is in hand, NEW where it is not known."""
+        return await asyncio.to_thread(self._stage, caller, request_id)
 
-    def _end_of(self, caller: str, request_id: str) -> End | None:
+    def _stage(self, caller: str, request_id: str) -> End | Admission:
         with self._database.read() as connection:
-            return admit.end_of(connection, caller, request_id)
+            return admit.stage(connection, caller, request_id)
 
     def prompt(self, request_id: str, tokens: int, read: int | None = None) -> None:
         """The prompt's length, charged once; ``read``: what this leg has read, if that is more."""

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.bill import Admission, End, Opened
 from gateway.ledger import book
-from gateway.ledger.admit import Answer, Asked, admit, end_of, would_admit
+from gateway.ledger.admit import Answer, Asked, admit, stage, would_admit
 from gateway.ledger.database import Database
 from gateway.ledger.record import Booking, State
 from tests.gateway.ledger.making import T0, Charged, charged, opened
@@ -119,22 +119,23 @@ def test_what_would_be_said_and_how_it_ended_is_told_without_writing_anything(
 ) -> None:
     one, same_key, other = opened("r1", key="k"), opened("r2", key="k"), opened("r3", caller="x")
 
-    def told(who: Opened) -> tuple[Admission, End | None]:
+    def told(who: Opened) -> tuple[Admission, End | Admission]:
         with database.read() as connection:
-            return would_admit(connection, who), end_of(connection, who.caller, who.request_id)
+            return would_admit(connection, who), stage(connection, who.caller, who.request_id)
 
-    assert [told(each) for each in (one, same_key, other)] == [(Admission.NEW, None)] * 3
+    assert [told(each) for each in (one, same_key, other)] == [(Admission.NEW, Admission.NEW)] * 3
     assert charged(database) == {}
     ask(database, one, "a-1")
-    assert told(one) == told(same_key) == (Admission.BUSY, None)
+    assert told(one) == (Admission.BUSY, Admission.BUSY)
+    assert told(same_key) == (Admission.BUSY, Admission.NEW)
     end(database, one, "a-1", State.FAILED)
     assert told(one) == (Admission.NEW, End.FAILED)
     ask(database, one, "a-2")
     end(database, one, "a-2", State.PARTIAL, 5)
     assert told(one) == (Admission.AGAIN, End.PARTIAL)
-    assert told(same_key) == (Admission.AGAIN, None)
+    assert told(same_key) == (Admission.AGAIN, Admission.NEW)
     ask(database, one, "a-3", resume=True)
-    assert told(one) == (Admission.BUSY, None)
+    assert told(one) == (Admission.BUSY, Admission.BUSY)
     end(database, one, "a-3", State.COMPLETE, 6)
     assert told(one) == (Admission.AGAIN, End.COMPLETE)
-    assert told(other) == (Admission.NEW, None)
+    assert told(other) == (Admission.NEW, Admission.NEW)
