@@ -1,9 +1,9 @@
 # make demo        the incident and its answer, on a simulated fleet (KEEP=1 leaves it up)
-# make test        unit tests, rule tests, and the whole path on real Prometheus and Alertmanager (the wheel's are in check,
-#                  those of the running gateway in test-gateway)
+# make test        unit tests, rule tests, the running gateway, and the whole path on real Prometheus and Alertmanager
+#                  (the wheel's are in check; WORKERS=1: one test after the other)
 # make check       style, types, rules, routes, purity, and the built wheel in an environment of its own
-# make test-gateway  the running gateway: killed, drained, cut, taken up elsewhere; and on a real vLLM (15 minutes)
-# make test-vllm   the whole path on a real vLLM (CPU build, a tiny model made in place)
+# make test-vllm   the whole path, and the gateway, on a real vLLM (CPU build, a tiny model made in place)
+# make vllm        the environment that this vLLM runs in, made once, in minutes
 # make bench-tournament   ours against eight other ways to find a hung server (SIZE=small: a minute;
 #                  VLLM=1: at a real vLLM, too, ten minutes more)
 # make bench-exporter     what a look costs: us, Prometheus itself, a real vLLM (VLLM=0 leaves that out)
@@ -22,16 +22,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check test-vllm test-gateway bench bench-tournament bench-exporter bench-webhook bench-crash bench-gateway bench-rollout lock format clean
+.PHONY: demo test check test-vllm vllm bench bench-tournament bench-exporter bench-webhook bench-crash bench-gateway bench-rollout lock format clean
 
 demo: $(READY)
 	@$(BIN)/python -m demo $(if $(KEEP),--keep)
 
+# Most of them wait, for seconds that real programs count: more side by side than there are cores.
+WORKERS ?= 3
 test: $(READY) parts browser engines
-	$(BIN)/python -m pytest --ignore=tests/real --ignore=tests/test_wheel.py --ignore-glob='tests/gateway/test_running_*'
-
-test-gateway: $(READY) parts
-	$(BIN)/python -m pytest tests/gateway $(wildcard tests/real/test_gateway_vllm.py)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore=tests/real --ignore=tests/test_wheel.py
 
 check: $(READY) parts
 	$(BIN)/ruff format --check .
@@ -43,7 +42,10 @@ check: $(READY) parts
 	$(BIN)/python -m pytest -q tests/test_purity.py tests/test_wheel.py
 
 test-vllm: $(READY) parts
-	$(BIN)/python -m pytest -s tests/real --ignore=tests/real/test_gateway_vllm.py
+	$(BIN)/python -m pytest -s tests/real
+
+vllm: $(READY)
+	$(BIN)/python -m tests.real.vllm_environment
 
 bench: bench-tournament bench-exporter bench-webhook bench-crash bench-gateway bench-rollout
 

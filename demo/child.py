@@ -75,9 +75,17 @@ class Child:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on at this moment, all different."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for sock in sockets:
-            sock.bind(("127.0.0.1", 0))
-        return [sock.getsockname()[1] for sock in sockets]
+    """Loopback ports that nobody listens on, all different.
+
+    While this process lives, the kernel gives them to nobody who asks for any port: each stays
+    bound to a socket that does not listen, which is no hindrance to a server that asks for this
+    port with SO_REUSEADDR, as servers do.
+    """
+    sockets = [socket.socket() for _ in range(count)]
+    for sock in sockets:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", 0))
+    ports: list[int] = [sock.getsockname()[1] for sock in sockets]
+    for sock in sockets:
+        sock.detach()
+    return ports

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 import requests
@@ -45,8 +45,18 @@ class Stack:
     token, database and Alertmanager.
     """
 
-    def __init__(self, folder: Path, parts: Parts, fleet: Mapping[str, Any], pace: Pace) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        parts: Parts,
+        fleet: Mapping[str, Any],
+        pace: Pace,
+        *,
+        scraped: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """``scraped``: URLs that Prometheus reads besides, by the names of their jobs."""
         self.folder = folder
+        self._scraped = scraped
         self._parts = parts
         self._fleet = fleet
         self._pace = pace
@@ -139,6 +149,7 @@ class Stack:
             "scrape_configs": [
                 job("vllm-exporter", self.exporter),
                 job("vllm-remediator", self.remediator),
+                *(job(name, url) for name, url in self._scraped.items()),
             ],
         }
 

@@ -3,6 +3,18 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+# So much longer than any answer may be waited for is a connection kept on which nothing is asked.
+LONGER_SECONDS = 75.0
+
+
+def idle_after(first_byte_after: float) -> float:
+    """How long a client's idle connection is kept, in seconds.
+
+    Longer than a proxy keeps it that has one timeout for answers and for idle connections: who
+    closes first must be the proxy, or it sends a request on a connection that is just being closed.
+    """
+    return first_byte_after + LONGER_SECONDS
+
 
 @dataclass(frozen=True)
 class GatewaySettings:
@@ -11,9 +23,10 @@ class GatewaySettings:
     Its end: from SIGTERM on it has ``window``; it goes on taking requests for ``propagation``,
     until load balancers have noticed, and cuts what is left ``margin`` before the window ends.
     A stream without a byte from its server for ``stall_after`` goes on elsewhere; before the first
-    byte it may be queued for ``first_byte_after``. ``tries``: how many backends are asked before
-    the first byte. ``legs``: at how many one stream is generated at most. ``per_caller``: requests
-    of one caller at once, None for no limit. ``resume_for``: how long a resume token is good.
+    byte it may be queued for ``first_byte_after``. A client that takes nothing of what is sent to
+    it for ``client_stall_after`` counts as gone. ``tries``: how many backends are asked before the
+    first byte. ``legs``: at how many one stream is generated at most. ``per_caller``: requests of
+    one caller at once, None for no limit. ``resume_for``: how long a resume token is good.
     """
 
     admin_token_file: Path
@@ -27,6 +40,7 @@ class GatewaySettings:
     propagation: float
     stall_after: float
     first_byte_after: float
+    client_stall_after: float
     keep_alive: float
     connect_timeout: float
     look_every: float

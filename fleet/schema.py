@@ -182,6 +182,7 @@ class GatewaySection(Section):
     propagation: Seconds = 5.0
     stall_after: Seconds = 60.0
     first_byte_after: Seconds = 600.0
+    client_stall_after: Seconds = 300.0
     keep_alive: Seconds = 15.0
     connect_timeout: Seconds = 5.0
     look_every: Seconds = 5.0

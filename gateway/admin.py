@@ -2,13 +2,16 @@
 
 import hmac
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
+from gateway import secret_file
 from gateway.errors import Refusal
 from gateway.office import InFlight, Office
 from gateway.reply import Headers, Reply, Request
+from gateway.secret_file import SecretError
 from gateway.standing import Standing
 
 JSON: Headers = (("content-type", "application/json"),)
@@ -16,6 +19,8 @@ BACKENDS = "/admin/backends"
 IN_FLIGHT = "/admin/inflight"
 # A drain that nobody ends ends by itself, well after any restart.
 LONGEST_DRAIN_SECONDS = 3600.0
+
+log = logging.getLogger("gateway")
 
 
 class Admin:
@@ -35,12 +40,13 @@ class Admin:
 
     def _refusal(self, request: Request) -> Refusal | None:
         try:
-            expected = self._token_file.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError):
-            return Refusal(503, "admin_token_file cannot be read")
+            expected = secret_file.read(self._token_file)
+        except SecretError as error:
+            log.warning("event=admin_token_not_read why=%r", str(error))
+            return Refusal(503, "the token of the admin API cannot be read")
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         same = hmac.compare_digest(given.strip().encode("latin-1"), expected.encode("ascii"))
-        if not expected or not same or scheme.lower() != "bearer":
+        if not same or scheme.lower() != "bearer":
             return Refusal(401, "the Authorization header does not bear the token of the admin API")
         return None
 
@@ -69,7 +75,7 @@ class Admin:
         standing.draining = True
         standing.drain_until = self._office.now() + LONGEST_DRAIN_SECONDS
         for request in self._office.at(standing.backend.name):
-            request.sweep(self._office.now())
+            self._office.sweep(request)
         return 202
 
     def _undrain(self, standing: Standing) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gateway import edit
 from gateway.cut import Cut, Learned
-from gateway.outlet import Outlet
+from gateway.outlet import UNSURE, Outlet
 from gateway.stops import Hit, Stops
 
 
@@ -15,8 +15,12 @@ class Answer:
     ``delivered``, as long as the cut is clean.
     """
 
-    def __init__(self, outlet: Outlet, cut: Cut | None, stops: Stops | None) -> None:
+    def __init__(
+        self, outlet: Outlet, cut: Cut | None, stops: Stops | None, *, gives_ids: bool
+    ) -> None:
+        """``gives_ids``: the client is told the token ids."""
         self.delivered: list[int] = []
+        self._gives_ids = gives_ids
         self.cut = cut
         self.stops = stops
         self._outlet = outlet
@@ -32,6 +36,7 @@ class Answer:
                 return None
             self._clean(self.cut, ids)
         self._deliver(ids)
+        self._mark()
         if self.stops is not None:
             found = self.stops.feed(edit.unquoted(text), len(self.delivered))
             if isinstance(found, Hit):
@@ -48,6 +53,7 @@ class Answer:
                 return
             self._clean(self.cut, ids)
         self._deliver(ids)
+        self._mark()
         if frame:
             self._outlet.event(frame)
 
@@ -56,6 +62,7 @@ class Answer:
         if self.cut is not None:
             self._release(self.cut)
         self._deliver(ids)
+        self._outlet.mark = len(self.delivered)
         if self.stops is None:
             return text
         found = self.stops.feed(text, len(self.delivered))
@@ -75,6 +82,15 @@ class Answer:
         if self.cut is not None:
             self.cut.drop()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether a frame of one token can go out as it is, and a cut behind it is clean."""
+        return self.stops is None and (self.cut is None or (self.cut.clean and not self.cut.holds))
+
+    def _mark(self) -> None:
+        clean = self.cut is None or self.cut.clean
+        self._outlet.mark = len(self.delivered) if clean else UNSURE
+
     def _clean(self, cut: Cut, ids: Sequence[int]) -> None:
         cut.text(ids)
         if cut.holds:
@@ -84,6 +100,9 @@ class Answer:
         for frame, ids in cut.release():
             self._deliver(ids)
             if frame:
+                if self._gives_ids:
+                    # The text so far is that of fewer tokens than the client knows of.
+                    self._outlet.mark = UNSURE
                 self._outlet.event(frame)
 
     def _deliver(self, ids: Sequence[int]) -> None:

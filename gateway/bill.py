@@ -1,6 +1,6 @@
 """What a request tells the bill, and what the bill says to a new one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -95,8 +95,32 @@ class Bill(Protocol):
         """The prompt's length, charged once; ``read``: what this leg has read, if that is more."""
         ...
 
-    def add(self, request_id: str, ids: Sequence[int]) -> None:
-        """These output tokens are about to be sent to the client."""
+    async def look(self) -> int:
+        """Book what gateways of this host left that were killed; returns how many requests."""
+        ...
+
+    def line(self, request_id: str) -> Callable[[int], None]:
+        """What to call when one event of one output token is about to be sent to the client."""
+        ...
+
+    def add(self, request_id: str, ids: Sequence[int], behind: Sequence[int] = ()) -> None:
+        """These output tokens are about to be sent to the client, in so many events.
+
+        ``behind``: for each event, how many of the tokens so far have no text in it yet; negative
+        where that is not known.
+        """
+        ...
+
+    def details(self, request_id: str, details: Sequence[Sequence[object]]) -> None:
+        """The details of events that are about to be sent; they come before the events."""
+        ...
+
+    def keep(self, request_id: str, snapshot: bytes) -> None:
+        """What another gateway needs to go on with it and what is added later; empty: none can."""
+        ...
+
+    def again(self, request_id: str, tokens: int) -> None:
+        """So many of the tokens that follow are on the bill already."""
         ...
 
     def count(self, request_id: str, tokens: int) -> None:

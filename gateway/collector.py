@@ -27,7 +27,7 @@ class GatewayCollector(Collector):
             Scrape(
                 counts=office.counts,
                 standings=office.standings,
-                in_flight=len(office.in_flight),
+                in_flight=[request.model for request in office.in_flight.values()],
                 ready=office.ready,
                 ledger_lag=self._lag(),
                 now=office.now(),

@@ -17,6 +17,8 @@ from rich.table import Table
 
 from fleet.flags import duration, http_url
 from fleet.settings import SettingsError, load
+from gateway import secret_file
+from gateway.secret_file import SecretError
 
 WELL = 0
 UNREACHABLE = 1
@@ -93,9 +95,9 @@ def _token(file: Path | None, config: Path) -> str:
             raise NotDoneError(f"{config}: gateway: is required, or --token-file", BAD_USAGE)
         file = gateway.admin_token_file
     try:
-        return file.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        raise NotDoneError(f"{file}: cannot be read as a token", BAD_USAGE) from None
+        return secret_file.read(file)
+    except SecretError as error:
+        raise NotDoneError(str(error), BAD_USAGE) from None
 
 
 class _Gateway:

@@ -13,11 +13,13 @@ from prometheus_client.exposition import choose_encoder
 from gateway import cors
 from gateway.admin import Admin
 from gateway.ask import Ask, AskError, Route, ask
+from gateway.counts import Where
 from gateway.errors import Refusal
 from gateway.event_source import EventSourceReply
 from gateway.following import STREAMS, Following
 from gateway.heads import Head
 from gateway.keys import Keys
+from gateway.mishap import outlived
 from gateway.office import Office
 from gateway.passage import Errand, Passage
 from gateway.question import Question, prefers_later
@@ -60,6 +62,15 @@ class Desk:
 
     def handle(self, request: Request, reply: Reply) -> None:
         """Answer a request, now or in a while."""
+        with outlived(self._office.counts, Where.REQUEST, request.path):
+            self._handle(request, reply)
+            return
+        if not reply.begun:
+            self._refuse(reply, Refusal(500, "an error of this gateway"))
+        elif not reply.ended:
+            reply.cut()
+
+    def _handle(self, request: Request, reply: Reply) -> None:
         if self._office.closing:
             reply.close_after()
         origin, origins = request.headers.get("origin"), self._office.settings.cors_origins
@@ -164,7 +175,9 @@ class Desk:
 
     @staticmethod
     def _key(request: Request, request_id: str) -> str:
-        return request.headers.get("idempotency-key") or request_id
+        """What names a request for its caller: an id in use here names it all the same."""
+        given = request.headers.get("x-request-id", "")
+        return request.headers.get("idempotency-key") or (given if _is_id(given) else request_id)
 
     def _start(self, work: Coroutine[Any, Any, None], reply: Reply) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -176,6 +189,7 @@ class Desk:
         self._tasks.discard(task)
         if task.cancelled() or (error := task.exception()) is None:
             return
+        self._office.counts.failed(Where.REQUEST)
         log.error("event=request_failed", exc_info=error)
         if not reply.ended:
             reply.cut()
@@ -186,8 +200,7 @@ class Desk:
     def _id(self, request: Request) -> str:
         """The client's own id of the request, if it can be one and is not in use."""
         given = request.headers.get("x-request-id", "")
-        fits = 0 < len(given) <= LONGEST_ID and given.isascii() and given.isprintable()
-        if fits and " " not in given and given not in self._office.in_flight:
+        if _is_id(given) and given not in self._office.in_flight:
             return given
         return f"req-{uuid.uuid4().hex}"
 
@@ -222,6 +235,11 @@ class Desk:
                 cards.setdefault(card["id"], card)
         body = json.dumps({"object": "list", "data": list(cards.values())}).encode()
         reply.send(200, JSON, body)
+
+
+def _is_id(given: str) -> bool:
+    fits = 0 < len(given) <= LONGEST_ID and given.isascii() and given.isprintable()
+    return fits and " " not in given
 
 
 def _model_and_stream(body: bytes) -> tuple[str | None, bool]:

@@ -8,6 +8,8 @@ the window ends is cut with a frame that says how to go on; the bill is written;
 import asyncio
 import logging
 
+from gateway.counts import Where
+from gateway.mishap import outlived
 from gateway.office import Office
 
 LOOK_EVERY_SECONDS = 0.1
@@ -44,7 +46,8 @@ class Ending:
         if left:
             log.warning("event=cutting in_flight=%d", len(left))
         for request in left:
-            request.cut("shutdown")
+            with outlived(office.counts, Where.REQUEST, request.id):
+                request.cut("shutdown")
         # Whoever was cut writes its last frame and its bill, even where there is no time left.
         await self._empty(max(began + settings.window, office.now() + LAST_SECONDS))
 

@@ -1,7 +1,8 @@
 """One leg of a generation: what one backend is asked for, and what came of it."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 from gateway.bill import BillError
 from gateway.office import Office
@@ -15,21 +16,34 @@ from gateway.upstream import Leg, UpstreamError
 LARGEST_REFUSAL = 64 * 1024
 
 
+class Recipient(Protocol):
+    """Whoever the answer is for."""
+
+    def one(self, event: bytes, token: int) -> None:
+        """One event of one token, of a stream that has begun. Raises BillError."""
+        ...
+
+    def deliver(self, step: Step) -> None:
+        """What any step came to. Raises BillError."""
+        ...
+
+
 class Exchange:
-    """Asks one backend, and gives each step of its answer to ``deliver``.
+    """Asks one backend, and gives each step of its answer to a recipient.
 
     Belongs to the office's loop. ``moved_at``: when the backend last got on with it, in seconds of
     the loop's clock. ``paused``: the client does not read, so the backend is not read from either.
     """
 
     def __init__(
-        self, office: Office, standing: Standing, stream: Stream, deliver: Callable[[Step], None]
+        self, office: Office, standing: Standing, stream: Stream, recipient: Recipient
     ) -> None:
         self.standing = standing
         self.moved_at = office.now()
         self._office = office
         self._stream = stream
-        self._deliver = deliver
+        self._recipient = recipient
+        self._turn = office.turn
         self._leg: Leg | None = None
         self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._status = 0
@@ -105,11 +119,16 @@ class Exchange:
         if self._status != OK:
             self._refusal += data[: LARGEST_REFUSAL - len(self._refusal)]
             return
-        step = self._stream.feed(data)
-        if step.progress:
-            self.moved_at = self._office.now()
+        stream = self._stream
         try:
-            self._deliver(step)
+            if stream.quick is not None and (event := stream.quick.event(data)) is not None:
+                self.moved_at = self._turn.now
+                self._recipient.one(event, stream.delivered[-1])
+                return
+            step = stream.feed(data)
+            if step.progress:
+                self.moved_at = self._office.now()
+            self._recipient.deliver(step)
         except BillError as error:  # what cannot be billed is not sent
             self.end(Outcome(How.CUT, f"the bill: {error}"))
             return
@@ -125,7 +144,11 @@ class Exchange:
             self._finish(Outcome(How.REFUSED, why, self._status, self._refusal))
             return
         step = self._stream.ended()
-        self._deliver(step)
+        try:
+            self._recipient.deliver(step)
+        except BillError as bill:
+            self._finish(Outcome(How.CUT, f"the bill: {bill}"))
+            return
         if step.state is State.COMPLETE:
             self._finish(Outcome(How.COMPLETE))
         elif error is None:

@@ -1,5 +1,6 @@
 """The gateway's metrics: names, labels, help and where each value comes from. A public API."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,17 +10,25 @@ from prometheus_client.core import HistogramMetricFamily
 from fleet import __version__
 from fleet.family import COUNTER, GAUGE, Family, Value
 from gateway.bill import End
-from gateway.counts import Counts, Spread
+from gateway.counts import Counts, Spread, Where
+from gateway.outcome import How
 from gateway.standing import Standing, Traffic
+
+# What is counted only when it happens is told as 0 before: a rate would miss the first one.
+REASONS = (*(how for how in How if how is not How.COMPLETE), "error")
+STATUSES = ("400", "401", "403", "404", "409", "410", "429", "503")
 
 
 @dataclass(frozen=True)
 class Scrape:
-    """What one scrape is made of; ``now`` is seconds of the loop's clock."""
+    """What one scrape is made of; ``now`` is seconds of the loop's clock.
+
+    ``in_flight`` has the model of each request that has no end yet.
+    """
 
     counts: Counts
     standings: Sequence[Standing]
-    in_flight: int
+    in_flight: Sequence[str]
     ready: bool
     ledger_lag: float
     now: float
@@ -30,6 +39,18 @@ def _backends(scrape: Scrape) -> Iterator[Value]:
         traffic = standing.traffic(scrape.now)
         for word in Traffic:
             yield (standing.backend.name, word), float(word is traffic)
+
+
+def _models(scrape: Scrape) -> Iterator[Value]:
+    """Of the models that backends list: there is no end of the names that clients think of."""
+    counted = Counter(scrape.in_flight)
+    for model in sorted({model for x in scrape.standings for model in x.models or ()}):
+        yield (model,), counted[model]
+
+
+def _counted(known: Sequence[str], counts: Counter[str]) -> Iterator[Value]:
+    for word in sorted({*known, *counts}):
+        yield (word,), counts[word]
 
 
 FAMILIES: tuple[Family[Scrape], ...] = (
@@ -45,7 +66,7 @@ FAMILIES: tuple[Family[Scrape], ...] = (
         GAUGE,
         "Requests that have no end yet.",
         (),
-        lambda s: [((), s.in_flight)],
+        lambda s: [((), len(s.in_flight))],
     ),
     Family(
         "gateway_backend_in_flight",
@@ -53,6 +74,13 @@ FAMILIES: tuple[Family[Scrape], ...] = (
         "Requests of this gateway that are at the backend.",
         ("backend",),
         lambda s: [((x.backend.name,), x.in_flight) for x in s.standings],
+    ),
+    Family(
+        "gateway_model_in_flight",
+        GAUGE,
+        "Requests that have no end yet, by model; those for a model of no backend are not here.",
+        ("model",),
+        _models,
     ),
     Family(
         "gateway_backend_traffic",
@@ -69,25 +97,42 @@ FAMILIES: tuple[Family[Scrape], ...] = (
         lambda s: [((end,), s.counts.requests[end]) for end in End],
     ),
     Family(
+        "gateway_tokens_total",
+        COUNTER,
+        "Tokens of requests that were billed, counted at their end.",
+        ("kind",),
+        lambda s: [
+            (("prompt",), s.counts.prompt_tokens),
+            (("output",), s.counts.output_tokens),
+        ],
+    ),
+    Family(
         "gateway_resumes_total",
         COUNTER,
-        "Times that a stream went on at another backend.",
-        (),
-        lambda s: [((), s.counts.resumes)],
+        "Times that a request left this backend, which broke it off, and went on at another.",
+        ("backend",),
+        lambda s: [((x.backend.name,), s.counts.resumes[x.backend.name]) for x in s.standings],
     ),
     Family(
         "gateway_interrupted_total",
         COUNTER,
         "Requests that did not end as they should have, by how.",
         ("reason",),
-        lambda s: [((why,), count) for why, count in sorted(s.counts.interrupted.items())],
+        lambda s: _counted(REASONS, s.counts.interrupted),
     ),
     Family(
         "gateway_refused_total",
         COUNTER,
         "Requests that the gateway itself answered with an error, by its HTTP status.",
         ("status",),
-        lambda s: [((why,), count) for why, count in sorted(s.counts.refusals.items())],
+        lambda s: _counted(STATUSES, s.counts.refusals),
+    ),
+    Family(
+        "gateway_errors_total",
+        COUNTER,
+        "Errors of the gateway itself that it went on from, by where; each is in its log.",
+        ("where",),
+        lambda s: [((where,), s.counts.errors[where]) for where in Where],
     ),
     Family(
         "gateway_ledger_lag_seconds",
@@ -108,6 +153,7 @@ FAMILIES: tuple[Family[Scrape], ...] = (
 HISTOGRAMS: Mapping[str, str] = {
     "gateway_request_duration_seconds": "From a request to the end of its answer.",
     "gateway_first_byte_seconds": "From a request to the first byte of its stream.",
+    "gateway_overhead_seconds": "From a request to its being sent to a backend: bill and choice.",
 }
 
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -120,7 +166,8 @@ def metrics(scrape: Scrape) -> Iterator[Metric]:
     """All families of one scrape."""
     for family in FAMILIES:
         yield family.metric(scrape)
-    spreads = (scrape.counts.durations, scrape.counts.first_bytes)
+    counts = scrape.counts
+    spreads = (counts.durations, counts.first_bytes, counts.overheads)
     for (name, text), spread in zip(HISTOGRAMS.items(), spreads, strict=True):
         yield _histogram(name, text, spread)
 

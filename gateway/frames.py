@@ -28,6 +28,11 @@ class Events:
         self._began = False
         self._between = False  # an event begins with what comes next
 
+    @property
+    def is_between(self) -> bool:
+        """Whether an event begins with what comes next."""
+        return self._between
+
     def feed(self, data: bytes) -> list[bytes]:
         """Take a piece and return the events it ends. Raises EventTooLongError."""
         if self._between and b"\r" not in data and b"\n\n\n" not in data:

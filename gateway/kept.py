@@ -4,6 +4,7 @@ Invariant: what is kept is taken up once, by one replica, by its caller, before 
 was taken up is no longer there to read.
 """
 
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from sqlalchemy import (
     update,
 )
 
+from gateway.ledger.gone import Orphan
 from gateway.ledger.tables import metadata
 from gateway.seal import NotGood, Seal, Token, Why
 
@@ -93,8 +95,20 @@ class Kept:
 
     def keep(self, streams: Sequence[Left], now: float) -> None:
         """Keep these; what was kept of the same requests before is of no use any more."""
-        if not streams:
-            return
+        if streams:
+            with self._database.write() as connection:
+                self._keep(connection, streams, now)
+
+    def adopt(self, connection: Connection, orphans: Sequence[Orphan]) -> None:
+        """Keep what killed gateways had in hand, in a transaction of the ledger."""
+        now = time.time()
+        streams = [
+            Left(self._seal.token(one.caller, now), one.caller, one.request_id, one.snapshot)
+            for one in orphans
+        ]
+        self._keep(connection, streams, now)
+
+    def _keep(self, connection: Connection, streams: Sequence[Left], now: float) -> None:
         rows = [
             {
                 "id": left.token.id,
@@ -105,17 +119,17 @@ class Kept:
             }
             for left in streams
         ]
-        with self._database.write() as connection:
-            for left in streams:
-                connection.execute(
-                    update(resumptions)
-                    .where(
-                        resumptions.c.caller == left.caller,
-                        resumptions.c.request_id == left.request_id,
-                        resumptions.c.used_at.is_(None),
-                    )
-                    .values(used_at=_moment(now), sealed=_WIPED)
+        for left in streams:
+            connection.execute(
+                update(resumptions)
+                .where(
+                    resumptions.c.caller == left.caller,
+                    resumptions.c.request_id == left.request_id,
+                    resumptions.c.used_at.is_(None),
                 )
+                .values(used_at=_moment(now), sealed=_WIPED)
+            )
+        if rows:
             connection.execute(insert(resumptions), rows)
 
     def take(self, token: str, caller: str, now: float) -> Taken | NotGood:

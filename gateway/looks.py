@@ -9,9 +9,11 @@ import json
 import logging
 
 from fleet.backend import Backend, Kind
+from gateway.counts import Where
 from gateway.fetch import Answer, fetch
 from gateway.heads import Head
-from gateway.office import Office, key_of
+from gateway.mishap import outlived
+from gateway.office import Office
 from gateway.standing import Standing
 from gateway.upstream import UpstreamError
 
@@ -38,18 +40,23 @@ class Looks:
     async def once(self) -> None:
         """Look at everything once."""
         await asyncio.gather(
-            *(self.look(standing) for standing in self._office.standings), self._verdicts()
+            *(self.look(standing) for standing in self._office.standings), self.ask_exporter()
         )
 
     async def look(self, standing: Standing) -> None:
-        """Look at one backend."""
+        """Look at one backend; what goes wrong with us is no harm to the others."""
+        with outlived(self._office.counts, Where.LOOK, standing.backend.name):
+            await self._look(standing)
+
+    async def _look(self, standing: Standing) -> None:
         now = self._office.now()
         if standing.draining and now >= standing.drain_until:
             standing.draining = False  # whoever drained it has not come back to undrain it
+        await self._office.backend_keys.read(standing.backend, LOOK_SECONDS)
         try:
-            answer = await self._get(standing.backend, MODELS)
+            answer = await self.get(standing.backend, MODELS)
             cards = _cards(answer)
-        except (UpstreamError, ValueError) as error:
+        except (UpstreamError, ValueError, RecursionError) as error:
             self._lost(standing, str(error))
             return
         if not standing.reachable:
@@ -60,8 +67,9 @@ class Looks:
         if standing.failures and now >= standing.resting_until:
             standing.failures = 0
 
-    async def _get(self, backend: Backend, path: str) -> Answer:
-        head = Head("GET", path, {}, "look").to(backend, key_of(backend), 0)
+    async def get(self, backend: Backend, path: str) -> Answer:
+        """What a server answers. Raises UpstreamError."""
+        head = Head("GET", path, {}, "look").to(backend, self._office.backend_keys.of(backend), 0)
         return await fetch(self._office.upstreams, backend, head, b"", LOOK_SECONDS)
 
     def _lost(self, standing: Standing, why: str) -> None:
@@ -69,16 +77,19 @@ class Looks:
             log.warning('event=backend_down backend=%s why="%s"', standing.backend.name, why)
         standing.reachable = False
 
-    async def _verdicts(self) -> None:
-        """What the exporter says; while it says nothing, nothing it said before counts."""
+    async def ask_exporter(self) -> None:
+        """Ask for its verdicts; while it says nothing, nothing that it said before counts."""
         url = self._office.settings.exporter
-        if url is None:
-            return
+        if url is not None:
+            with outlived(self._office.counts, Where.LOOK, "the exporter"):
+                await self._verdicts(url)
+
+    async def _verdicts(self, url: str) -> None:
         exporter = Backend("exporter", url, Kind.PROXY, wait=0.0, load_time=0.0)
         try:
-            answer = await self._get(exporter, VERDICTS)
+            answer = await self.get(exporter, VERDICTS)
             said = _states(answer)
-        except (UpstreamError, ValueError):
+        except (UpstreamError, ValueError, RecursionError):
             said = {}
         for standing in self._office.standings:
             standing.verdict = said.get(standing.backend.name, "")

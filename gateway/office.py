@@ -1,21 +1,22 @@
 """What all requests share: the backends, the connections to them, the bill, what is in flight."""
 
-import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from fleet.backend import Backend
 from fleet.gateway import GatewaySettings
+from gateway.backend_keys import BackendKeys
 from gateway.bill import Bill
-from gateway.counts import Counts
+from gateway.counts import Counts, Where
 from gateway.cut import Learned
+from gateway.mishap import outlived
 from gateway.questions import Questions
 from gateway.seal import Seal
 from gateway.shelf import Shelf
 from gateway.standing import Standing
+from gateway.turn import Turn
 from gateway.upstream import Upstreams
 
 
@@ -62,6 +63,8 @@ class Office:
     seal: Seal
     shelf: Shelf
     questions: Questions
+    turn: Turn = field(default_factory=Turn)
+    backend_keys: BackendKeys = field(default_factory=BackendKeys)
     counts: Counts = field(default_factory=Counts)
     in_flight: dict[str, InFlight] = field(default_factory=dict)
     learned: defaultdict[tuple[str, str], Learned] = field(
@@ -69,10 +72,9 @@ class Office:
     )
     ready: bool = True
     closing: bool = False
-
-    def now(self) -> float:
-        """Seconds of the loop's clock."""
-        return asyncio.get_running_loop().time()
+    # Seconds of the clock that loops go by. Asked at each event: the way to the running loop, for
+    # its own, is a system call.
+    now: Callable[[], float] = time.monotonic
 
     def wall(self) -> float:
         """Unix seconds."""
@@ -82,16 +84,11 @@ class Office:
         """The backend of exactly this name, or None."""
         return next((s for s in self.standings if s.backend.name == name), None)
 
+    def sweep(self, request: InFlight) -> None:
+        """Look over a request; one with which something is wrong is no harm to the others."""
+        with outlived(self.counts, Where.SWEEP, request.id):
+            request.sweep(self.now())
+
     def at(self, name: str) -> Iterator[InFlight]:
         """What is in flight at a backend."""
         return (request for request in list(self.in_flight.values()) if request.backend == name)
-
-
-def key_of(backend: Backend) -> str | None:
-    """The backend's API key, read anew; None where it has none, or it cannot be read."""
-    if backend.api_key_file is None:
-        return None
-    try:
-        return backend.api_key_file.read_text(encoding="ascii").strip() or None
-    except (OSError, UnicodeDecodeError):
-        return None

@@ -8,13 +8,15 @@ class How(StrEnum):
     """What became of it.
 
     COMPLETE: it came to the answer's end. BROKEN: by the backend, or because that is drained.
-    REFUSED: before anything was sent. GONE: the client is. CUT: by us.
+    REFUSED: before anything was sent. GONE: the client is. UNREAD: the client takes nothing of what
+    is sent to it. CUT: by us.
     """
 
     COMPLETE = "complete"
     BROKEN = "broken"
     REFUSED = "refused"
     GONE = "gone"
+    UNREAD = "unread"
     CUT = "cut"
 
 

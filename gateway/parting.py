@@ -26,8 +26,15 @@ EVENT_STREAM = (
 class Parting:
     """Knows how one request ends. Belongs to the office's loop."""
 
-    def __init__(
-        self, office: Office, stream: Stream, caller: str, reply: Reply, taken: Taken | None
+    def __init__(  # noqa: PLR0913 -- the last two are of one that was taken up
+        self,
+        office: Office,
+        stream: Stream,
+        caller: str,
+        reply: Reply,
+        *,
+        taken: Taken | None,
+        again: int,
     ) -> None:
         # What is gathered of an answer that is sent whole, until it is sent.
         self.whole = None if stream.ask.stream else Whole(stream.ask)
@@ -37,8 +44,8 @@ class Parting:
         self._reply = reply
         self._taken = taken
         self._closed = False
-        # What an earlier run delivered, and has on its bill.
-        self._before = stream.completion_tokens
+        # What earlier runs delivered, and have on their bill.
+        self._before = stream.completion_tokens + again
 
     @property
     def _named(self) -> tuple[tuple[str, str], ...]:
@@ -77,7 +84,7 @@ class Parting:
             else:
                 await self._give_back()
                 self.refuse(Refusal(503, outcome.why, retry_after=1))
-        elif outcome.how is How.GONE and self._can_go_on:
+        elif outcome.how in (How.GONE, How.UNREAD) and self._can_go_on:
             await self._keep(self._office.seal.token(self._caller, self._office.wall()))
         ends = {How.COMPLETE: End.COMPLETE, How.REFUSED: End.REFUSED}
         self._close(ends.get(outcome.how, self._torn), outcome.how)
@@ -99,14 +106,20 @@ class Parting:
         """The tokens of this run that the client has."""
         if self.whole is not None:
             return 0
-        return self._stream.completion_tokens - self._before
+        return max(0, self._stream.completion_tokens - self._before)
 
     def _close(self, end: End, how: str) -> None:
         stream = self._stream
         if self._closed:
             return
         self._closed = True
-        self._office.counts.closed(end, how)
+        self._office.counts.closed(
+            end,
+            how,
+            # What is taken up had its prompt charged before.
+            prompt_tokens=0 if self._taken is not None else stream.prompt_tokens,
+            output_tokens=self._sent,
+        )
         self._office.bill.close(
             stream.request_id,
             Closed(
@@ -131,6 +144,11 @@ class Parting:
         stream = self._stream
         never = stream.resume[0] is Resume.NEVER or stream.ask.forbidden
         return bool(stream.ask.stream and stream.seq and not never)
+
+    @property
+    def kept(self) -> bytes | None:
+        """What is needed to go on with it from here; None where it cannot or must not be."""
+        return json.dumps(self._stream.snapshot()).encode() if self._can_go_on else None
 
     async def _cut_off(self, why: str, reason: str) -> None:
         """Send a frame that no client takes for the answer's end, once it is kept durably."""
@@ -158,6 +176,6 @@ class Parting:
             await self._office.shelf.give_back(self._taken, self._caller)
 
     async def _keep(self, token: Token) -> None:
-        stream = self._stream
-        snapshot = json.dumps(stream.snapshot()).encode()
-        await self._office.shelf.keep(Left(token, self._caller, stream.request_id, snapshot))
+        if (kept := self.kept) is not None:
+            left = Left(token, self._caller, self._stream.request_id, kept)
+            await self._office.shelf.keep(left)

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from gateway import access_log
 from gateway.bill import Admission, BillError, Closed, End, Opened
 from gateway.choose import NoBackend, choose
+from gateway.counts import Where
 from gateway.errors import Refusal
 from gateway.heads import ELSEWHERE, Head, passed_back
-from gateway.office import Office, key_of
+from gateway.letting_in import let_in
+from gateway.office import Office
+from gateway.outcome import How
 from gateway.reply import Reply
 from gateway.standing import Standing
 from gateway.tally import Tally
@@ -54,8 +57,10 @@ class Passage:
         self._moved_at = self.began
         self._status = 0
         self._over = ""  # why nobody is to be asked any more
-        self._paused = False
+        self._paused_at: float | None = None
+        self._unread = False
         self._stale = False
+        self._gone = False
         office.in_flight[self.id] = self
 
     @property
@@ -73,7 +78,7 @@ class Passage:
                 route = errand.head.target.partition("?")[0]
                 opened = Opened(self.id, self.caller, key, self.model, route, office.wall())
                 try:
-                    admission = await office.bill.admit(opened)
+                    admission = await let_in(office.bill.admit, opened)
                 except BillError as error:
                     self._refuse(Refusal(503, f"the bill: {error}", retry_after=5))
                     return
@@ -82,11 +87,12 @@ class Passage:
                     return
             why = await self._all_legs()
             self._close(why)
-            how = "broken" if why else str(self._status)
+            how = self._broken if why else str(self._status)
             tokens = self._tally.used().completion_tokens
             access_log.ended(self, how, office.now() - self.began, tokens)
         except Exception:  # whatever it is, the client must not wait for ever
             log.exception("event=request_failed id=%s", self.id)
+            office.counts.failed(Where.REQUEST)
             self._end("an error of this gateway")
             if not self._reply.ended:
                 self._reply.cut()
@@ -116,6 +122,8 @@ class Passage:
         """One try; the sentence is empty if it went well."""
         self.backend = standing.backend.name
         self.legs += 1
+        if self.legs == 1:
+            self._office.counts.asked(self._office.now() - self.began)
         self._status = 0
         self._stale = False
         self._moved_at = self._office.now()
@@ -138,10 +146,11 @@ class Passage:
 
     def _ask(self, leg: Leg, standing: Standing) -> None:
         errand, backend = self._errand, standing.backend
-        head = errand.head.to(backend, key_of(backend), len(errand.body))
+        key = self._office.backend_keys.of(backend)
+        head = errand.head.to(backend, key, len(errand.body))
         only_head = errand.head.method == "HEAD"
         leg.ask(head, errand.body, self, self._office.upstreams, head_only=only_head)
-        if self._paused:
+        if self._paused_at is not None:
             leg.pause()
 
     # what the leg tells
@@ -177,18 +186,19 @@ class Passage:
 
     def gone(self) -> None:
         """The client has hung up."""
+        self._gone = True
         self._over = self._over or "the client hung up"
         self._end(self._over)
 
     def pause(self) -> None:
         """The client does not read."""
-        self._paused = True
+        self._paused_at = self._office.now()
         if self._leg is not None:
             self._leg.pause()
 
     def resume(self) -> None:
         """It does."""
-        self._paused = False
+        self._paused_at = None
         self._moved_at = self._office.now()
         if self._leg is not None:
             self._leg.resume()
@@ -201,13 +211,18 @@ class Passage:
         return True
 
     def sweep(self, now: float) -> None:
-        """Look whether the backend is being drained, or has been silent for too long."""
+        """Look whether the backend is drained, or silent for too long, or the client unread."""
+        settings = self._office.settings
+        if self._paused_at is not None:  # nothing is read and nothing can be sent
+            if now - self._paused_at >= settings.client_stall_after:
+                self._unread = True
+                self._reply.cut()
+                self.cut("the client takes nothing")
+            return
         standing = self._office.standing(self.backend)
         if standing is not None and standing.draining and self.hand_over("it is being drained"):
             return
-        patience = self._office.settings.first_byte_after
-        waits = self._leg is not None and not self._paused
-        if waits and now - self._moved_at >= patience:
+        if self._leg is not None and now - self._moved_at >= settings.first_byte_after:
             self._end(f"{self.backend}: silent for {now - self._moved_at:.0f} s")
 
     def cut(self, reason: str) -> None:
@@ -216,6 +231,10 @@ class Passage:
         self._end(reason)
 
     # the end
+
+    @property
+    def _broken(self) -> How:
+        return How.UNREAD if self._unread else How.BROKEN
 
     def _refuse(self, refusal: Refusal) -> None:
         self._office.counts.refused(str(refusal.status))
@@ -235,7 +254,12 @@ class Passage:
         end = End.COMPLETE if well else End.PARTIAL if used.completion_tokens else End.FAILED
         if self._status >= 400 or not self._status:  # noqa: PLR2004
             end = End.REFUSED
-        self._office.counts.closed(end, "complete" if well else "broken")
+        self._office.counts.closed(
+            end,
+            self._how(end),
+            prompt_tokens=used.prompt_tokens,
+            output_tokens=used.completion_tokens,
+        )
         self._office.bill.close(
             self.id,
             Closed(
@@ -246,3 +270,14 @@ class Passage:
                 at=self._office.wall(),
             ),
         )
+
+    def _how(self, end: End) -> How:
+        if end is End.COMPLETE:
+            return How.COMPLETE
+        if self._gone:
+            return How.GONE
+        if self._unread:
+            return How.UNREAD
+        if end is End.REFUSED:
+            return How.REFUSED
+        return How.CUT if self._over else How.BROKEN

@@ -7,18 +7,22 @@ with a token to go on by. What is sent is billed before it is sent.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway import access_log
 from gateway.ask import Ask, Never, first_body
 from gateway.bill import Admission, BillError, LegEnd, Opened
 from gateway.choose import NoBackend, choose
+from gateway.counts import Where
 from gateway.errors import Refusal
 from gateway.exchange import Exchange
 from gateway.heads import ELSEWHERE, Head
 from gateway.kept import Taken
-from gateway.office import Office, key_of
+from gateway.letting_in import let_in
+from gateway.office import Office
 from gateway.outcome import How, Outcome
+from gateway.outlet import behind
 from gateway.parting import Parting
 from gateway.reply import Reply
 from gateway.resumable import Resume
@@ -37,6 +41,8 @@ class Wanted:
 
     ``key`` names it for its caller, so that it is charged once; None where it is admitted already.
     ``taken``: what it was taken up from, which is given back where nobody can go on with it.
+    ``again``: how many of the tokens that follow are on the bill already, for they were sent
+    before.
     """
 
     stream: Stream
@@ -44,6 +50,7 @@ class Wanted:
     caller: str
     key: str | None
     taken: Taken | None = None
+    again: int = 0
 
 
 class Generation:
@@ -61,14 +68,18 @@ class Generation:
         self._wanted = wanted
         self._stream = stream
         self._reply = reply
-        self._parting = Parting(office, stream, wanted.caller, reply, wanted.taken)
+        self._parting = Parting(
+            office, stream, wanted.caller, reply, taken=wanted.taken, again=wanted.again
+        )
         self._exchange: Exchange | None = None
+        self._turn = office.turn
+        self._line: Callable[[int], None] = lambda _: None
         self._sent_at = self.began
         self._tokens_before = 0
         self._prompt_told = False
         self._reason = "interrupted"
         self._over: Outcome | None = None  # said by the client or by us, whatever backends do
-        self._paused = False
+        self._paused_at: float | None = None
         office.in_flight[self.id] = self
 
     @property
@@ -93,6 +104,7 @@ class Generation:
                 access_log.ended(self, outcome.how, seconds, self._stream.completion_tokens)
         except Exception:  # whatever it is, the client must not wait for ever
             log.exception("event=request_failed id=%s", self.id)
+            office.counts.failed(Where.REQUEST)
             self._end(Outcome(How.CUT, "an error of this gateway"))
             self._parting.fail()
         finally:
@@ -102,15 +114,19 @@ class Generation:
     async def _is_admitted(self) -> bool:
         key, route = self._wanted.key, self._ask.route
         if key is None:
+            self._line = self._office.bill.line(self.id)
+            self._office.bill.again(self.id, self._wanted.again)
+            self._keep()
             return True
         at = self._office.wall()
         opened = Opened(self.id, self.caller, key, self.model, route, at)
         try:
-            admission = await self._office.bill.admit(opened)
+            admission = await let_in(self._office.bill.admit, opened)
         except BillError as error:
             self._parting.refuse(Refusal(503, f"the bill: {error}", retry_after=5))
             return False
         if admission is Admission.NEW:
+            self._line = self._office.bill.line(self.id)
             return True
         said = "is being answered" if admission is Admission.BUSY else "was answered before"
         retry_after = 1 if admission is Admission.BUSY else None
@@ -121,6 +137,9 @@ class Generation:
     # the legs
 
     async def _all_legs(self) -> Outcome:
+        if self._stream.state in (State.FINISHED, State.COMPLETE):  # before it was taken up
+            self.deliver(self._stream.ended())
+            return Outcome(How.COMPLETE)
         is_new = self._stream.state is not State.INTERRUPTED
         body = first_body(self._ask) if is_new else self._stream.later()
         tried: set[str] = set()
@@ -144,7 +163,7 @@ class Generation:
                 return last
             if outcome.how is How.BROKEN:
                 body = self._stream.later()
-                self._office.counts.resumed()
+                self._office.counts.resumed(self.backend)
         return self._over
 
     async def _somebody_comes(self, found: NoBackend) -> bool:
@@ -173,7 +192,7 @@ class Generation:
 
     def _last(self, outcome: Outcome, standing: Standing, tried: set[str]) -> Outcome | None:
         """How it all ends if this leg was the last one; None if another backend is asked."""
-        if outcome.how in (How.COMPLETE, How.GONE, How.CUT):
+        if outcome.how in (How.COMPLETE, How.GONE, How.UNREAD, How.CUT):
             return outcome
         if outcome.how is How.REFUSED and outcome.status not in ELSEWHERE:
             return self._pass_on(outcome)
@@ -190,14 +209,19 @@ class Generation:
         office = self._office
         self.backend = standing.backend.name
         self.legs += 1
+        if self.legs == 1:
+            office.counts.asked(office.now() - self.began)
         self._tokens_before = self.tokens
         self._prompt_told = False
         self._stream.begin(office.learned[self.backend, self.model])
         office.bill.begins(self.id, self.backend, office.wall())
-        head = self._wanted.head.to(standing.backend, key_of(standing.backend), len(body))
-        self._exchange = Exchange(office, standing, self._stream, self._deliver)
+        head = self._wanted.head.to(
+            standing.backend, office.backend_keys.of(standing.backend), len(body)
+        )
+        self._exchange = Exchange(office, standing, self._stream, self)
         fresh = self.legs > 1
-        outcome = await self._exchange.run(head, body, fresh=fresh, paused=self._paused)
+        paused = self._paused_at is not None
+        outcome = await self._exchange.run(head, body, fresh=fresh, paused=paused)
         self._exchange = None
         self._judge(standing, outcome)
         office.bill.leg(self.id, self._leg_end(outcome))
@@ -219,22 +243,44 @@ class Generation:
             at=self._office.wall(),
         )
 
-    def _deliver(self, step: Step) -> None:
+    def one(self, event: bytes, token: int) -> None:
+        """One event of one token, of which nothing need be known that is not known yet."""
+        if self._parting.whole is not None:  # nothing is sent before all is there
+            self._parting.whole.add(event)
+            return
+        self._line(token)
+        self._reply.write(event)
+        self._sent_at = self._turn.now
+
+    def deliver(self, step: Step) -> None:
+        """What a step came to."""
+        if self._parting.whole is not None:  # nothing is sent, or charged, before all is there
+            self._parting.whole.add(step.out)
+            return
         if step.progress and not self._prompt_told and self._stream.prompt_tokens:
             self._prompt_told = True
             prompt = self._stream.prompt_tokens
             self._office.bill.prompt(self.id, prompt, prompt + self._tokens_before)
-        if self._parting.whole is not None:  # nothing is sent before all is there
-            self._parting.whole.add(step.out)
-            return
-        if step.ids:
-            self._office.bill.add(self.id, step.ids)
+        if step.marks or step.ids:
+            self._write_down(step)
         if not step.out:
             return
         if not self._reply.begun:
             self._begin()
         self._reply.write(step.out)
         self._sent_at = self._office.now()
+
+    def _write_down(self, step: Step) -> None:
+        bill = self._office.bill
+        if step.details:
+            bill.details(self.id, step.details)
+        bill.add(self.id, step.ids, behind(step.marks, self.tokens))
+        if self._stream.is_news():
+            self._keep()
+
+    def _keep(self) -> None:
+        """Write down what another gateway needs to go on, should this one be killed."""
+        self._office.bill.keep(self.id, self._parting.kept or b"")
 
     def _begin(self) -> None:
         self._office.counts.first_byte(self._office.now() - self.began)
@@ -253,13 +299,13 @@ class Generation:
 
     def pause(self) -> None:
         """The client does not read."""
-        self._paused = True
+        self._paused_at = self._office.now()
         if self._exchange is not None:
             self._exchange.pause()
 
     def resume(self) -> None:
         """It does."""
-        self._paused = False
+        self._paused_at = None
         if self._exchange is not None:
             self._exchange.resume()
 
@@ -279,11 +325,14 @@ class Generation:
         self._end(Outcome(How.CUT, reason))
 
     def sweep(self, now: float) -> None:
-        """Look whether the backend, or we, have been silent for too long."""
-        if self._paused:  # nothing is read and nothing can be sent
-            return
+        """Look whether the backend, or we, have been silent for too long, or the client unread."""
         settings = self._office.settings
         if self._is_drained_away():
+            return
+        if self._paused_at is not None:  # nothing is read and nothing can be sent
+            if now - self._paused_at >= settings.client_stall_after:
+                self._reply.cut()
+                self._end(Outcome(How.UNREAD, "the client takes nothing"))
             return
         patience = settings.stall_after if self._stream.seq else settings.first_byte_after
         silent = now - self._exchange.moved_at if self._exchange is not None else 0.0

@@ -1,10 +1,16 @@
 """What another gateway needs to go on with an answer, in plain values that JSON can hold."""
 
+from dataclasses import dataclass, field
 from typing import TypedDict
+
+from gateway.outlet import UNSURE, Detail
 
 
 class Snapshot(TypedDict):
-    """One interrupted answer. ``stops``: the end of the text, and what of it is held back."""
+    """One answer, with the mark of each of its events and the details of the last ones.
+
+    ``detailed``: it can go on only from an event that has one; see gateway.outlet.Detail.
+    """
 
     route: str
     body: dict[str, object]
@@ -15,11 +21,59 @@ class Snapshot(TypedDict):
     prompt_ids: list[int]
     delivered: list[int]
     prompt_tokens: int
-    seq: int
-    stops: list[str] | None
-    clean: bool
+    marks: list[int]
+    details: list[tuple[int, str, str, int, str | None]]
+    detailed: bool
     opened: list[int]
     spoke: bool
     never: str
     reasoned: bool
-    text_end: int
+
+
+@dataclass
+class Later:
+    """What was given after a snapshot. ``marks``: counted from its tokens on, None for UNSURE."""
+
+    ids: list[int] = field(default_factory=list)
+    marks: list[int | None] = field(default_factory=list)
+    details: list[tuple[int, str, str, int, str | None]] = field(default_factory=list)
+
+
+def with_later(snapshot: Snapshot, later: Later) -> Snapshot:
+    """Return the snapshot as it would be now."""
+    before = len(snapshot["delivered"])
+    marks = [UNSURE if mark is None else before + mark for mark in later.marks]
+    now = snapshot.copy()
+    now["delivered"] = [*snapshot["delivered"], *later.ids]
+    now["marks"] = [*snapshot["marks"], *marks]
+    now["details"] = [*snapshot["details"], *later.details]
+    now["spoke"] = snapshot["spoke"] or bool(later.ids)
+    return now
+
+
+class NotAPlaceError(Exception):
+    """The answer cannot go on after an event; one sentence. ``known``: there was such an event."""
+
+    def __init__(self, why: str, *, known: bool) -> None:
+        super().__init__(why)
+        self.why = why
+        self.known = known
+
+
+def mark_at(snapshot: Snapshot, at: int) -> int:
+    """Return how many tokens the client has after an event. Raises NotAPlaceError."""
+    marks = snapshot["marks"]
+    if at > len(marks):
+        raise NotAPlaceError(f"there was no event {at}, only {len(marks)}", known=False)
+    mark = marks[at - 1] if at else 0
+    if mark == UNSURE:
+        raise NotAPlaceError(f"event {at} may end within a character", known=True)
+    if at and snapshot["detailed"] and not details_at(snapshot, at):
+        raise NotAPlaceError(f"event {at} is too long ago", known=True)
+    return mark
+
+
+def details_at(snapshot: Snapshot, at: int) -> list[Detail]:
+    """Return the details up to an event and of it; none if it has none."""
+    details = [Detail(*one) for one in snapshot["details"] if one[0] <= at]
+    return details if details and details[-1].number == at else []

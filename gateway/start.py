@@ -12,7 +12,7 @@ from fleet.flags import flags
 from fleet.gateway import GatewaySettings
 from fleet.listen import Listen
 from fleet.settings import Settings, SettingsError, load
-from gateway import cors, seal_key
+from gateway import cors, seal_key, secret_file
 from gateway.admin import Admin
 from gateway.collector import GatewayCollector
 from gateway.desk import Desk
@@ -24,9 +24,11 @@ from gateway.office import Office
 from gateway.questions import Questions
 from gateway.seal import KEY_BYTES, Seal
 from gateway.seal_key import SealKeyError
+from gateway.secret_file import SecretError
 from gateway.serve import run, serve
 from gateway.shelf import Shelf
 from gateway.standing import Standing
+from gateway.turn import Turn
 from gateway.upstream import Upstreams
 
 CANNOT_LISTEN = 1
@@ -54,15 +56,15 @@ def main(argv: Sequence[str], *, commands: Sequence[str]) -> int:
         if args.config_check:
             print(f"{args.config_file}: {len(settings.backends)} backends, valid")
             return 0
+        shared = Database(ours.database)
+        kept = Kept(shared, seal)
+        questions = Questions(shared, seal, ours.resume_for)
         ledger = Ledger(
             ours.database,
             ours.journal_folder,
             takeover_after=ours.takeover_after,
-            keep_left=ours.resume_for,
+            keep=kept.adopt,
         )
-        shared = Database(ours.database)
-        kept = Kept(shared, seal)
-        questions = Questions(shared, seal, ours.resume_for)
     except (SettingsError, KeysError, SealKeyError) as error:
         print(error, file=sys.stderr)
         return BAD_SETTINGS
@@ -94,13 +96,10 @@ def _parser(commands: Sequence[str]) -> argparse.ArgumentParser:
 def _ours(settings: Settings) -> GatewaySettings:
     if settings.gateway is None:
         raise SettingsError((f"{settings.file}: gateway: is required by vllm-gateway",))
-    file = settings.gateway.admin_token_file
     try:
-        if not file.read_text(encoding="ascii").strip():
-            raise SettingsError((f"{settings.file}: gateway.admin_token_file: {file} is empty",))
-    except (OSError, UnicodeDecodeError):
-        why = f"{settings.file}: gateway.admin_token_file: {file} cannot be read as a token"
-        raise SettingsError((why,)) from None
+        secret_file.read(settings.gateway.admin_token_file)
+    except SecretError as error:
+        raise SettingsError((f"{settings.file}: gateway.admin_token_file: {error}",)) from None
     for i, origin in enumerate(settings.gateway.cors_origins):
         wrong = cors.mistake(origin)
         if wrong:
@@ -122,10 +121,12 @@ def _serve(settings: Settings, ours: GatewaySettings, listen: Listen, parts: _Pa
         print(f"--web.listen-address: {listen}: {error.strerror}", file=sys.stderr)
         return CANNOT_LISTEN
     sock.setblocking(False)  # noqa: FBT003 -- its name
+    turn = Turn()
     office = Office(
         settings=ours,
         standings=tuple(Standing(b) for b in settings.backends if b.kind is Kind.VLLM),
-        upstreams=Upstreams(ours.connect_timeout),
+        upstreams=Upstreams(ours.connect_timeout, turn),
+        turn=turn,
         bill=parts.ledger,
         seal=parts.seal,
         shelf=Shelf(parts.kept),

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from gateway.outlet import Detail
+
 
 class State(StrEnum):
     """How far it is. FINISHED: it has truly ended, but usage or [DONE] have not come yet."""
@@ -18,8 +20,9 @@ class Step(NamedTuple):
     """One step.
 
     ``out``: events for the client. ``ids``: the output tokens that they stand for; bill them
-    before the bytes go out. ``progress``: something other than comments came. ``abort``: the
-    backend is of no more use, hang up on it.
+    before the bytes go out. ``marks`` and ``details``: of the events, see gateway.outlet.
+    ``progress``: something other than comments came. ``abort``: the backend is of no more use,
+    hang up on it.
     """
 
     out: bytes
@@ -27,3 +30,5 @@ class Step(NamedTuple):
     state: State
     progress: bool = False
     abort: bool = False
+    marks: Sequence[int] = ()
+    details: Sequence[Detail] = ()

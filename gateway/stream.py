@@ -10,11 +10,12 @@ from gateway.client_view import ClientView
 from gateway.cut import Cut, Learned
 from gateway.frames import Event, Events, EventTooLongError
 from gateway.onward import Onward
-from gateway.outlet import Outlet
+from gateway.outlet import Detail, Outlet
+from gateway.quick import Quick
 from gateway.resumable import Resume
 from gateway.said import Choice, NotAFrameError, Said
 from gateway.shape import Shape
-from gateway.snapshot import Snapshot
+from gateway.snapshot import Snapshot, details_at, mark_at
 from gateway.step import State, Step
 from gateway.stops import Hit, Stops
 
@@ -40,14 +41,22 @@ class Stream:
         self.created = created
         self.finish_reason: str | None = None
         self.why = ""  # of an interruption
+        self.quick: Quick | None = None  # the short way for what comes next; else feed it
         self._learned = learned or Learned()
         stops = Stops(ask.stop, include=ask.include_stop, min_tokens=ask.min_tokens)
         cut = None if ask.resume is Resume.NEVER else Cut(self._learned.whole)
         self._outlet = Outlet(request_id)
-        self._answer = Answer(self._outlet, cut, stops if ask.stop else None)
+        self._answer = Answer(
+            self._outlet, cut, stops if ask.stop else None, gives_ids=ask.wants_ids
+        )
+        self.delivered = self._answer.delivered  # the output tokens that the client has the text of
         self._onward = Onward(ask, cut)
         self._view = ClientView(ask)
         self._text_end = 0  # where log probabilities stand in a completion's text
+        self._known: Sequence[object] = ()  # what the last snapshot for which one asked was of
+        self._detailed = bool(ask.stop) or ask.body.get("logprobs") is not None
+        if self._detailed:
+            self._outlet.detail = self._detail
         self.begin()
 
     @property
@@ -59,11 +68,6 @@ class Stream:
     def prompt_tokens(self) -> int:
         """How many tokens the request's prompt has."""
         return self._view.prompt_tokens
-
-    @property
-    def delivered(self) -> list[int]:
-        """The output tokens that the client has the text of."""
-        return self._answer.delivered
 
     @property
     def completion_tokens(self) -> int:
@@ -82,6 +86,7 @@ class Stream:
 
     def begin(self, learned: Learned | None = None) -> None:
         """Begin a leg, the first or a later one; what the last one left unfinished is dropped."""
+        self._leave_quick()
         self.state = State.RUNNING
         self._events = Events()
         self._shape: Shape | None = None
@@ -102,6 +107,7 @@ class Stream:
 
     def feed(self, data: bytes) -> Step:
         """Take bytes of the backend's body, without their transfer coding."""
+        self._leave_quick()
         progress = abort = False
         try:
             for raw in self._events.feed(data) if self.state in _OPEN else ():
@@ -122,13 +128,31 @@ class Stream:
                     break
         except (EventTooLongError, NotAFrameError) as error:
             self._interrupt(str(error))
-        return Step(*self._outlet.take(), self.state, progress, abort)
+        self._enter_quick()
+        return self._step(progress=progress, abort=abort)
+
+    def _enter_quick(self) -> None:
+        shape, answer = self._shape, self._answer
+        between = self._events.is_between and self.state is State.RUNNING
+        if shape is not None and between and answer.is_plain:
+            self.quick = Quick(shape, answer, self._outlet, self._leg_tokens)
+
+    def _leave_quick(self) -> None:
+        if self.quick is not None:
+            self._leg_tokens = self.quick.tokens
+            self._outlet.mark = self._outlet.marks[-1]
+            self.quick = None
+
+    def _step(self, *, progress: bool = False, abort: bool = False) -> Step:
+        out, ids, marks, details = self._outlet.take()
+        return Step(out, ids, self.state, progress, abort, marks, details)
 
     def ended(self) -> Step:
         """Note that nothing more comes: end of file, reset, or silence for too long."""
+        self._leave_quick()
         if self.state in _OPEN:
             self._interrupt("the backend's stream ended without a finish reason")
-        return Step(*self._outlet.take(), self.state)
+        return self._step()
 
     def later(self) -> bytes | Never:
         """Return the body to go on with elsewhere; then begin(). Also to hand over in time.
@@ -141,12 +165,23 @@ class Stream:
 
     def goodbye(self, frame: Mapping[str, object]) -> bytes:
         """Return a frame of our own as the next event."""
+        self._leave_quick()
         self._outlet.event(closing.said(frame))
-        return self._outlet.take()[0]
+        return self._outlet.take().out
+
+    def is_news(self) -> bool:
+        """Tell whether a snapshot tells more now than a former one and all steps since then."""
+        onward = self._onward
+        known = (
+            *(bool(self.prompt_ids), self._view.identity),
+            *(onward.never, onward.reasoned, len(onward.opened)),
+        )
+        news, self._known = known != self._known, known
+        return news
 
     def snapshot(self) -> Snapshot:
         """Return all that another gateway needs to go on."""
-        answer, onward = self._answer, self._onward
+        onward, outlet = self._onward, self._outlet
         return Snapshot(
             route=self.ask.route.value,
             body=dict(self.ask.body),
@@ -157,40 +192,60 @@ class Stream:
             prompt_ids=list(self.prompt_ids),
             delivered=list(self.delivered),
             prompt_tokens=self.prompt_tokens,
-            seq=self.seq,
-            stops=answer.stops.snapshot() if answer.stops else None,
-            clean=answer.cut is None or answer.cut.clean,
+            marks=list(outlet.marks),
+            details=list(outlet.details),
+            detailed=self._detailed,
             opened=sorted(onward.opened),
             spoke=onward.spoke,
             never=onward.never,
             reasoned=onward.reasoned,
-            text_end=self._text_end,
         )
 
     @classmethod
-    def restore(cls, snapshot: Snapshot, learned: Learned | None = None) -> "Stream":
-        """Return an interrupted stream as it was, to go on with later() and begin()."""
+    def restore(cls, snapshot: Snapshot, at: int | None = None) -> "Stream":
+        """Return a stream as it was after one of its events, to go on with later() and begin().
+
+        Without ``at``, after the last one. Raises NotAPlaceError where it cannot go on from there.
+        """
+        at = len(snapshot["marks"]) if at is None else at
+        mark = mark_at(snapshot, at)
         body = json.dumps(snapshot["body"]).encode()
         asked = ask(Route(snapshot["route"]), body, forbid_resume=snapshot["forbidden"])
-        stream = cls(asked, snapshot["request_id"], snapshot["created"], learned)
-        answer, onward, view = stream._answer, stream._onward, stream._view
+        stream = cls(asked, snapshot["request_id"], snapshot["created"])
+        answer, onward, view, outlet = stream._answer, stream._onward, stream._view, stream._outlet
         view.identity = snapshot["identity"].encode()
         view.prompt_tokens = snapshot["prompt_tokens"]
-        answer.delivered += snapshot["delivered"]
-        if answer.stops and snapshot["stops"]:
-            answer.stops.restore(snapshot["stops"])
-        if answer.cut:
-            answer.cut.clean = snapshot["clean"]
+        answer.delivered += snapshot["delivered"][:mark]
         onward.prompt_ids = list(snapshot["prompt_ids"])
-        onward.opened.update(snapshot["opened"])
+        onward.opened.update(snapshot["opened"] if at else ())
         onward.spoke = snapshot["spoke"]
         onward.never = snapshot["never"]
         onward.reasoned = snapshot["reasoned"]
-        stream._outlet.seq = snapshot["seq"]
-        stream._text_end = snapshot["text_end"]
-        stream.state = State.INTERRUPTED
-        stream.why = "taken up from a snapshot"
+        outlet.marks += snapshot["marks"][:at]
+        outlet.mark = mark
+        stream._go_on_after(details_at(snapshot, at))
         return stream
+
+    def _go_on_after(self, details: Sequence[Detail]) -> None:
+        self.state = State.INTERRUPTED
+        self.why = "taken up from a snapshot"
+        if not details:
+            return
+        self._outlet.details.extend(details)
+        last = details[-1]
+        self._text_end = last.text_end
+        if self._answer.stops:
+            self._answer.stops.restore((last.tail, last.held))
+        if last.finish_reason is not None:
+            self._ends_with(last.finish_reason)
+            closing = sum(one.finish_reason is not None for one in details) - 1
+            self._usage_given = closing > 0
+            self.state = State.COMPLETE if closing > self.ask.wants_usage else State.FINISHED
+
+    def _detail(self, number: int) -> Detail:
+        stops = self._answer.stops
+        tail, held = stops.snapshot() if stops else ("", "")
+        return Detail(number, tail, held, self._text_end, self.finish_reason)
 
     def _event(self, raw: bytes, event: Event) -> bool:
         """Take an event of no known shape; return whether the backend is to be hung up on."""
@@ -264,7 +319,7 @@ class Stream:
             return self._stop(text, view)
         if text != one.text:
             view = edit.with_text(view, text)
-        self.finish_reason = reason
+        self._ends_with(reason)
         self._finished.add(one.index)
         if len(self._finished) >= self.ask.choices:
             self.state = State.FINISHED
@@ -278,13 +333,17 @@ class Stream:
 
     def _stop(self, hit: Hit, view: bytes) -> bool:
         """End the answer at a stop string; whatever the backend goes on to say is not asked for."""
-        self.finish_reason = "stop"
+        self._ends_with("stop")
         view = edit.with_text(edit.with_finish(view, "stop", hit.stop), hit.text)
         if not self.ask.wants_usage:
             view = edit.with_fingerprint(view, self._learned.fingerprint or b"")
         self._outlet.event(view)
         self._complete()
         return True
+
+    def _ends_with(self, reason: str) -> None:
+        self.finish_reason = reason
+        self._outlet.detail = self._detail
 
     def _give_last(self) -> None:
         if self._last is not None:
@@ -309,6 +368,6 @@ class Stream:
         self._answer.drop()
         limit, delivered = self.ask.max_tokens, len(self.delivered)
         if self.ask.choices == 1 and limit is not None and delivered >= limit > 0:
-            self.finish_reason = "length"
+            self._ends_with("length")
             self._outlet.event(self._view.own_end(self._answer.rest(), "length"))
             self._complete()

@@ -1,6 +1,7 @@
 """The side of the servers: one exchange at a time on a kept connection, in pieces as they come."""
 
 import asyncio
+import logging
 import ssl
 from collections import defaultdict
 from collections.abc import Mapping
@@ -11,9 +12,14 @@ from urllib.parse import urlsplit
 import httptools
 
 from fleet.backend import Backend
+from gateway.turn import Turn
 
 # uvicorn closes a connection that was idle for 5 s; one that is closing must not be chosen.
 IDLE_SECONDS = 3.0
+LONGEST_SIZE = 16  # characters of a chunk's size that are looked at
+
+
+log = logging.getLogger("gateway")
 
 
 class UpstreamError(Exception):
@@ -65,8 +71,10 @@ class Origin:
 class Leg(asyncio.Protocol):
     """One connection to a server, and the exchange that is on it."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Origin, turn: Turn) -> None:
         self.origin = origin
+        self._turn = turn
+        self._untaken = 0  # pieces that were read
         self.idle_since = 0.0
         self.used = False
         self.listener: Listener | None = None
@@ -77,11 +85,13 @@ class Leg(asyncio.Protocol):
         self._asked = False
         self._answered = False
         self._head_only = False
+        self._between_chunks = False
 
     @property
     def is_open(self) -> bool:
         """Whether a request can be sent on it."""
-        return self._transport is not None and not self._transport.is_closing()
+        transport = self._transport
+        return transport is not None and not transport.is_closing() and not self._untaken
 
     def ask(
         self,
@@ -104,12 +114,12 @@ class Leg(asyncio.Protocol):
 
     def pause(self) -> None:
         """Read nothing more for now."""
-        if self.is_open and self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resume(self) -> None:
         """Read again."""
-        if self.is_open and self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def let_go(self) -> None:
@@ -130,13 +140,26 @@ class Leg(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        """A piece is there; it is taken in this turn of the loop."""
+        self._untaken += 1
+        self._turn.read(self, data)
+
+    def take(self, data: bytes) -> None:
         """A piece of the answer; what nobody asked for ends the connection."""
+        self._untaken -= 1
         if not self._asked:
             self.abort()
             return
         self._answered = True
+        if self._between_chunks and (body := _only_chunk(data)) and self.listener is not None:
+            self.listener.body(body)  # the parser is between two chunks, and stays there
+            return
         try:
             self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError:
+            log.exception("event=error where=answer")
+            self._fail("an error of this gateway")
+            self.abort()
         except httptools.HttpParserError as error:
             self._fail(f"what it answered is no HTTP: {error}")
             self.abort()
@@ -172,6 +195,14 @@ class Leg(asyncio.Protocol):
         if self._head_only:
             self._end(keep=False)  # the parser would wait for the body that the head tells of
 
+    def on_chunk_header(self) -> None:
+        """A chunk begins."""
+        self._between_chunks = False
+
+    def on_chunk_complete(self) -> None:
+        """It ends."""
+        self._between_chunks = True
+
     def on_body(self, data: bytes) -> None:
         """A piece of the body."""
         if self.listener is not None:
@@ -183,7 +214,7 @@ class Leg(asyncio.Protocol):
             self._end(keep=self._parser.should_keep_alive())
 
     def _end(self, *, keep: bool) -> None:
-        self._asked = False
+        self._asked = self._between_chunks = False
         listener, self.listener = self.listener, None
         self._parser = httptools.HttpResponseParser(self)
         if keep and self._pool is not None:
@@ -199,10 +230,19 @@ class Leg(asyncio.Protocol):
             listener.ended(UpstreamError(why, stale=self.used and not self._answered))
 
 
+def _only_chunk(data: bytes) -> bytes:
+    """What is in a piece that is one whole chunk and nothing else; nothing for any other piece."""
+    size = data.find(b"\r\n", 0, LONGEST_SIZE)
+    body = data[size + 2 : -2]
+    whole = size > 0 and data.endswith(b"\r\n") and data[:size] == b"%x" % len(body)
+    return body if whole else b""
+
+
 class Upstreams:
     """The connections to all servers. Belongs to one loop; ``connect_timeout`` is in seconds."""
 
-    def __init__(self, connect_timeout: float) -> None:
+    def __init__(self, connect_timeout: float, turn: Turn) -> None:
+        self._turn = turn
         self._connect_timeout = connect_timeout
         self._idle: defaultdict[Origin, list[Leg]] = defaultdict(list)
 
@@ -228,7 +268,7 @@ class Upstreams:
         try:
             async with asyncio.timeout(self._connect_timeout):
                 _, leg = await loop.create_connection(
-                    lambda: Leg(origin), origin.host, origin.port, ssl=context
+                    lambda: Leg(origin, self._turn), origin.host, origin.port, ssl=context
                 )
         except TimeoutError:
             why = f"no connection within {self._connect_timeout:g} s"

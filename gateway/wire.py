@@ -1,11 +1,14 @@
 """The side of the clients: HTTP/1.1 on one connection, one request after the other.
 
-What goes out is written as it comes. A client that reads slowly pauses whoever feeds it, and one
-that is gone is told to whoever answers it: so the connection is read from while it is answered,
-until it sends the next request before it has the answer.
+What goes out is written as it comes. A client that reads slowly pauses whoever feeds it, and its
+next request waits until it has read; one that is gone is told to whoever answers it: so the
+connection is read from while it is answered, until it sends the next request before it has the
+answer.
 """
 
 import asyncio
+import logging
+import os
 from collections import deque
 from http import HTTPStatus
 from typing import cast
@@ -14,6 +17,7 @@ import httptools
 
 from gateway.errors import Refusal
 from gateway.reply import Answering, Handler, Reply, Request
+from gateway.turn import Turn
 
 LARGEST_HEAD = 64 * 1024
 OFFER = frozenset({"connection", "http2-settings", "upgrade"})
@@ -21,6 +25,8 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 # What a refused client is still sending is read for so long: with bytes unread the connection
 # would be reset, and the refusal lost.
 LINGER_SECONDS = 2.0
+
+log = logging.getLogger("gateway")
 
 
 class Wire(asyncio.Protocol):
@@ -31,16 +37,20 @@ class Wire(asyncio.Protocol):
     ``quiet_since`` of the loop's clock.
     """
 
-    def __init__(self, handle: Handler, largest_body: int, wires: set["Wire"]) -> None:
+    def __init__(self, handle: Handler, largest_body: int, wires: set["Wire"], turn: Turn) -> None:
         self._handle = handle
         self._largest_body = largest_body
         self._wires = wires
+        self._turn = turn
+        self._unsent: list[bytes] = []
         self._transport: asyncio.Transport | None = None
+        self._descriptor = -1
         self._parser = httptools.HttpRequestParser(self)
         self._waiting: deque[tuple[Request, Reply]] = deque()
         self._refusal: Refusal | None = None
         self._going_on = False
         self._closing = False
+        self._full = False
         self.answering: Answering | None = None
         self.busy = False
         self.quiet_since = 0.0
@@ -60,6 +70,7 @@ class Wire(asyncio.Protocol):
         """A client is there."""
         # A stream's transport is one, though uvloop's does not say so.
         self._transport = cast(asyncio.Transport, transport)
+        self._descriptor = transport.get_extra_info("socket").fileno()
         self.quiet_since = asyncio.get_running_loop().time()
         self._wires.add(self)
 
@@ -71,9 +82,13 @@ class Wire(asyncio.Protocol):
                 break
             except httptools.HttpParserUpgrade as upgrade:
                 data = self._without_offer() + data[upgrade.args[0] :]
+            except httptools.HttpParserCallbackError:
+                log.exception("event=error where=connection")
+                self.abort()
+                return
             except httptools.HttpParserError:
                 self._refuse(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
-        if self.busy and self._waiting and self._transport is not None:
+        if self._waiting and self._transport is not None:
             self._transport.pause_reading()
 
     def _without_offer(self) -> bytes:
@@ -103,13 +118,17 @@ class Wire(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client does not read."""
+        self._full = True
         if self.answering is not None:
             self.answering.pause()
 
     def resume_writing(self) -> None:
         """It does."""
+        self._full = False
         if self.answering is not None:
             self.answering.resume()
+        else:
+            self._go_on()
 
     # the parser's side
 
@@ -178,9 +197,30 @@ class Wire(asyncio.Protocol):
         return self._transport is not None
 
     def send(self, data: bytes) -> None:
-        """Send bytes, if anybody is there."""
+        """Send bytes in this turn of the loop, if anybody is there."""
         if self._transport is not None and not self._closing:
-            self._transport.write(data)
+            if not self._unsent:
+                self._turn.write(self)
+            self._unsent.append(data)
+
+    def flush(self) -> None:
+        """Write what was sent in this turn."""
+        transport, unsent = self._transport, self._unsent
+        if transport is None or not unsent:
+            return
+        data = unsent[0] if len(unsent) == 1 else b"".join(unsent)
+        unsent.clear()
+        # The way through the loop costs more than the system call itself. The descriptor is ours
+        # until connection_lost: both asyncio and uvloop close it after that.
+        if not transport.get_write_buffer_size():
+            try:
+                written = os.write(self._descriptor, data)
+            except OSError:  # full, or broken; the loop knows what to do about either
+                written = 0
+            if written == len(data):
+                return
+            data = data[written:]
+        transport.write(data)
 
     def answered(self, *, keep_alive: bool) -> None:
         """An answer has ended: go on with the next request, or close."""
@@ -196,9 +236,18 @@ class Wire(asyncio.Protocol):
 
     def close(self) -> None:
         """Send what is to be sent, and close."""
+        self.flush()
         self._closing = True
         if self._transport is not None:
             self._transport.close()
+
+    def sweep(self, now: float, idle: float, unread: float) -> None:
+        """Close it when quiet for ``idle`` seconds, and at once after ``unread`` more."""
+        quiet = 0.0 if self.busy else now - self.quiet_since
+        if quiet > idle + unread:
+            self.abort()
+        elif quiet > idle and not self._closing:
+            self.close()
 
     def abort(self) -> None:
         """Close at once."""
@@ -213,12 +262,14 @@ class Wire(asyncio.Protocol):
             return
         self._going_on = True
         try:
-            while self._waiting and not self.busy and not self._closing:
+            while self._waiting and not (self.busy or self._full or self._closing):
                 self.busy = True
                 self._handle(*self._waiting.popleft())
         finally:
             self._going_on = False
-        if self.busy or self._closing or self._transport is None or self._transport.is_closing():
+        if self.busy or self._full or self._closing:
+            return
+        if self._transport is None or self._transport.is_closing():
             return
         if self._refusal is not None:
             self._say_refusal(self._refusal)
@@ -253,6 +304,7 @@ class Wire(asyncio.Protocol):
 
     def linger(self) -> None:
         """Close our half, and read what the client still sends, for a while."""
+        self.flush()
         self._closing = True
         transport = self._transport
         if transport is not None:

@@ -8,10 +8,13 @@ from pathlib import Path
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from grafana.dashboards import lifeguard
+from grafana.dashboards import gateway, lifeguard
 
 BUILT = Path(__file__).parent / "built"
-DASHBOARDS: Mapping[str, Callable[[], Dashboard]] = {"lifeguard.json": lifeguard.dashboard}
+DASHBOARDS: Mapping[str, Callable[[], Dashboard]] = {
+    "gateway.json": gateway.dashboard,
+    "lifeguard.json": lifeguard.dashboard,
+}
 
 
 def rendered(dashboard: Dashboard) -> str:

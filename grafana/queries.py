@@ -11,6 +11,7 @@ from grafana.build import BUILT
 # What Grafana puts in for variables and macros when a dashboard is opened as it is shipped.
 DEFAULTS: Mapping[str, str] = {
     "backend": ".*",
+    "model": ".*",
     "__rate_interval": "1m15s",
     "__interval": "1m",
     "__range": "1h",

@@ -56,7 +56,7 @@ class RemediatorCollector(Collector):
             attempts, records = self._store.attempts, self._store.records
             return Remembered(
                 open_incidents=self._store.incidents.open(),
-                under_way=len(attempts.under_way()),
+                under_way=attempts.under_way(),
                 attempts=attempts.counts(self._mode),
                 restarts=attempts.restarts(),
                 shadow_outcomes=attempts.shadow_outcomes(),

@@ -11,7 +11,7 @@ from fleet import __version__
 from fleet.family import COUNTER, GAUGE, Family, Value
 from fleet.settings import Mode
 from remediator.decision import RECORDED, Action, Reason
-from remediator.incident import ENDS, AttemptState, Incident, ShadowOutcome
+from remediator.incident import ENDS, Attempt, AttemptState, Incident, ShadowOutcome
 from remediator.journal import Received
 from remediator.record import EVERY_BACKEND, HoldBack
 
@@ -20,14 +20,15 @@ from remediator.record import EVERY_BACKEND, HoldBack
 class Remembered:
     """What the database says: it survives the program.
 
-    ``attempts`` counts those of the mode now set, by backend and state. ``restarts`` has, for each
+    ``under_way``: the attempts that have not ended, of either mode. ``attempts`` counts those of
+    the mode now set, by backend and state. ``restarts`` has, for each
     backend, how many restarts were begun and when the last was; ``loads`` the longest load of its
     last ones in seconds. ``holds`` are those in force, ``foreign_restarts`` counts those that
     somebody else made.
     """
 
     open_incidents: Sequence[Incident]
-    under_way: int
+    under_way: Sequence[Attempt]
     attempts: Mapping[tuple[str, AttemptState], int]
     restarts: Mapping[str, tuple[int, datetime]]
     shadow_outcomes: Mapping[ShadowOutcome, int]
@@ -80,6 +81,17 @@ def _last_restarts(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
     for backend, (_, last) in remembered.restarts.items():
         if backend in scrape.backends:
             yield (backend,), last.timestamp()
+
+
+def _restarts_under_way(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
+    """From before the restart command is begun to the attempt's end; never in mode shadow."""
+    restarting = {
+        attempt.backend
+        for attempt in remembered.under_way
+        if attempt.mode is Mode.ACT and attempt.acting_at is not None
+    }
+    for backend in scrape.backends:
+        yield (backend,), float(backend in restarting)
 
 
 def _holds(scrape: Scrape, remembered: Remembered) -> Iterator[Value]:
@@ -178,7 +190,14 @@ FAMILIES: tuple[Family[Scrape], ...] = (
         GAUGE,
         "Attempts that have not ended.",
         (),
-        _remembered(lambda _, r: [((), r.under_way)]),
+        _remembered(lambda _, r: [((), len(r.under_way))]),
+    ),
+    Family(
+        "remediator_restart_under_way",
+        GAUGE,
+        "1 from the beginning of a restart until the backend answers again or is given up.",
+        ("backend",),
+        _remembered(_restarts_under_way),
     ),
     Family(
         "remediator_incidents_open",

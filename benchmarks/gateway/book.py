@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from gateway.bill import Closed, End, LegEnd, Opened
 from gateway.ledger import book
-from gateway.ledger.admission import Asked
+from gateway.ledger.admit import Asked
 from gateway.ledger.database import Database
 from gateway.ledger.journal import Journal, Slot
 from gateway.ledger.progress import packed

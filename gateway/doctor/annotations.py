@@ -85,7 +85,9 @@ def _of_alb(place: Place, said: Mapping[str, Placed], times: Times) -> Iterator[
     attribute = _Attribute(f"{ALB}load-balancer-attributes", IDLE, ALB_SECONDS)
     # Another Ingress of the same group may say it.
     if f"{ALB}group.name" not in said or IDLE in _attributes(said.get(attribute.key)):
-        yield from proxy.idle(attribute.wait(place, said, "the ALB's idle timeout"), times)
+        wait = attribute.wait(place, said, "the ALB's idle timeout")
+        yield from proxy.idle(wait, times)
+        yield from proxy.reuse(wait, times)
     yield from _of_target_group(place, said, f"{ALB}target-group-attributes", times)
 
 

@@ -8,7 +8,11 @@ What nginx does (nginx.org, ngx_http_proxy_module, ngx_http_core_module, ngx_cor
 - Before nginx 1.29.7 proxy_http_version is 1.0 and Connection is close: an answer of HTTP/1.0 has
   no chunks, so the end of a stream that is cut looks as that of a complete one.
 - proxy_next_upstream passes a POST on only where it was not sent yet, unless it has
-  non_idempotent; with http_503 alone beside it, only what was refused (tried: nginx 1.22).
+  non_idempotent; with http_503 alone beside it, only what was refused (tried: nginx 1.22). Each
+  time it sends the same head: an X-Request-Id made of $request_id is one id (tried, too).
+- A server that failed max_fails times (1), in the sense of proxy_next_upstream, is not asked for
+  fail_timeout (10s); with all of them so, nginx itself says 502. One alone is always asked.
+- An upstream's keepalive_timeout (60s) is how long it keeps an idle connection.
 - proxy_ignore_client_abort on keeps the request going when the client has gone.
 - worker_shutdown_timeout (none) bounds how long old workers go on after a reload or QUIT.
 """
@@ -29,6 +33,8 @@ READ_SECONDS = 60.0
 EVENTS = frozenset({"text/event-stream", "*"})
 # What may come when a request is under way; 503 and 429 a gateway says before it does anything.
 UNDER_WAY = frozenset({"error", "timeout", "invalid_header", "http_500", "http_502", "http_504"})
+# By it the ledger knows a request again that is sent a second time.
+REQUEST_ID = "x-request-id"
 MODEL = re.compile(r"/v1(?:/|$)")
 VLLM = re.compile(r"vllm", re.IGNORECASE)
 
@@ -132,14 +138,39 @@ def _is_ours(target: Directive, level: _Level, peers: Peers) -> bool:
 
 def _target(target: Directive, level: _Level) -> str:
     """What a proxy_pass goes to, with the servers of its upstream."""
-    host = re.sub(r"^\w+://", "", target.args[0]).partition("/")[0]
-    upstream = level.upstreams.get(host)
-    servers = (
-        [each.args[0] for each in upstream.inner if each.name == "server" and each.args]
-        if (upstream)
-        else []
-    )
+    servers = (each.args[0] for each in _servers(_upstream(target, level)))
     return " ".join([target.args[0], *servers])
+
+
+def _upstream(target: Directive, level: _Level) -> Directive | None:
+    host = re.sub(r"^\w+://", "", target.args[0]).partition("/")[0]
+    return level.upstreams.get(host)
+
+
+def _servers(upstream: Directive | None) -> list[Directive]:
+    inner = upstream.inner if upstream else ()
+    return [each for each in inner if each.name == "server" and each.args]
+
+
+def _of_upstream(target: Directive, level: _Level, times: Times) -> Iterator[Finding]:
+    upstream = _upstream(target, level)
+    servers = _servers(upstream)
+    for each in servers if len(servers) > 1 else ():
+        said = [word for word in each.args[1:] if word.startswith("max_fails=")]
+        have = said[0] if said else "max_fails=1 (by default)"
+        if have != "max_fails=0":
+            why = (
+                f"{each.args[0]} has {have}, has to have max_fails=0: a gateway that has refused "
+                "one request gets none for fail_timeout, and with all of them so nginx itself "
+                "answers 502"
+            )
+            place = Place(each.file, each.line)
+            yield place.finding(Rule.MAX_FAILS, why, have=have, need="max_fails=0")
+    for each in upstream.inner if upstream else ():
+        have_seconds = nginx_seconds(each.args[0]) if each.args else None
+        if each.name == "keepalive_timeout" and have_seconds is not None:
+            place, fix = Place(each.file, each.line), "keepalive_timeout {seconds}s;"
+            yield from proxy.reuse(Wait(place, "keepalive_timeout", have_seconds, fix), times)
 
 
 def _of_pass(target: Directive, level: _Level, peers: Peers, times: Times) -> Iterator[Finding]:
@@ -151,8 +182,14 @@ def _of_pass(target: Directive, level: _Level, peers: Peers, times: Times) -> It
         yield from proxy.idle(Wait(place, subject, have, "proxy_read_timeout {seconds}s;"), times)
     yield from _of_connection(target, level)
     yield from _of_buffering(target, level, peers)
+    yield from _of_upstream(target, level, times)
     again = level.args("proxy_next_upstream")
-    if "non_idempotent" in again and not UNDER_WAY.isdisjoint(again):
+    known_again = any(
+        each.args[0].lower() == REQUEST_ID and each.args[1:] != ("",)
+        for each in level.headers
+        if each.args
+    )
+    if "non_idempotent" in again and not (UNDER_WAY.isdisjoint(again) or known_again):
         place = level.place("proxy_next_upstream", target)
         setting = f"proxy_next_upstream {' '.join(again)}"
         yield proxy.retry(place, setting, "proxy_next_upstream error timeout;")

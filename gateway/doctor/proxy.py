@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fleet.finding import Finding
+from fleet.gateway import LONGER_SECONDS
 from gateway.doctor.rule import Place, Rule
 from gateway.doctor.times import Times
 
@@ -47,6 +48,18 @@ def idle(wait: Wait, times: Times, *, whole: bool = True) -> Iterator[Finding]:
         need = f"at least {patience:g} s (first_byte_after)"
         because = "an answer that is not streamed sends nothing until it is whole"
         yield wait.finding(Rule.IDLE_WHOLE, ("should", need, because), patience + 10)
+
+
+def reuse(wait: Wait, times: Times) -> Iterator[Finding]:
+    """Whether a proxy closes an idle connection before the gateway does."""
+    if wait.seconds >= times.idle_after:
+        need = f"less than {times.idle_after:g} s (first_byte_after + {LONGER_SECONDS:g} s)"
+        because = (
+            "the gateway closes a connection that was idle for so long, and a request that is just "
+            "being sent on it is answered with 502"
+        )
+        write = times.idle_after - LONGER_SECONDS / 2
+        yield wait.finding(Rule.IDLE_REUSE, ("has to", need, because), write)
 
 
 def shutdown(wait: Wait, times: Times) -> Iterator[Finding]:

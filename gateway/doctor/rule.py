@@ -32,9 +32,11 @@ class Rule(StrEnum):
     ROLLOUT_HALF = "rollout-half"
     IDLE_TIMEOUT = "idle-timeout"
     IDLE_WHOLE = "idle-whole"
+    IDLE_REUSE = "idle-reuse"
     PROXY_SHUTDOWN = "proxy-shutdown"
     PROXY_UNLIMITED = "proxy-unlimited"
     RETRY_POST = "retry-post"
+    MAX_FAILS = "max-fails"
     BUFFERING = "buffering"
     BUFFERING_DEFAULT = "buffering-default"
     HTTP_VERSION = "http-version"
@@ -91,9 +93,11 @@ RULES: Mapping[Rule, About] = {
     Rule.ROLLOUT_HALF: About(_NOTE, "maxUnavailable: 0, and maxSurge: 1"),
     Rule.IDLE_TIMEOUT: About(_ERROR, "give it more time than keep_alive"),
     Rule.IDLE_WHOLE: About(_NOTE, "give it more time than first_byte_after"),
+    Rule.IDLE_REUSE: About(_ERROR, "keep idle connections for a shorter time than the gateway"),
     Rule.PROXY_SHUTDOWN: About(_ERROR, "give it the window"),
     Rule.PROXY_UNLIMITED: About(_NOTE, "keep it, or bound it by more than the window"),
     Rule.RETRY_POST: About(_ERROR, "take it out"),
+    Rule.MAX_FAILS: About(_ERROR, "max_fails=0"),
     Rule.BUFFERING: About(_ERROR, "proxy_buffering off;"),
     Rule.BUFFERING_DEFAULT: About(_NOTE, "proxy_buffering off;"),
     Rule.HTTP_VERSION: About(_ERROR, "proxy_http_version 1.1;"),

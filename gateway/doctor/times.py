@@ -13,20 +13,32 @@ from dataclasses import dataclass, fields
 
 from pydantic_core import PydanticCustomError
 
+from fleet.gateway import idle_after
 from fleet.placed_yaml import Placed
+from fleet.schema import GatewaySection
 from fleet.value import seconds
+
+
+def _default(name: str) -> float:
+    default: float = GatewaySection.model_fields[name].default
+    return default
 
 
 @dataclass(frozen=True)
 class Times:
     """Durations in seconds; the defaults are the gateway's own."""
 
-    window: float = 60.0
-    margin: float = 10.0
-    propagation: float = 5.0
-    keep_alive: float = 15.0
-    stall_after: float = 60.0
-    first_byte_after: float = 600.0
+    window: float = _default("window")
+    margin: float = _default("margin")
+    propagation: float = _default("propagation")
+    keep_alive: float = _default("keep_alive")
+    stall_after: float = _default("stall_after")
+    first_byte_after: float = _default("first_byte_after")
+
+    @property
+    def idle_after(self) -> float:
+        """How long a gateway keeps an idle connection."""
+        return idle_after(self.first_byte_after)
 
     @property
     def drain(self) -> float:

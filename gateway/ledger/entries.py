@@ -17,6 +17,7 @@ from zlib import crc32
 
 from gateway.bill import Closed, End, Opened
 from gateway.ledger.record import Booking, Leg, State, state_of
+from gateway.snapshot import Later, with_later
 
 BLOCK = 4096
 WORD = 4
@@ -34,7 +35,12 @@ PROMPT = struct.Struct("<2I")
 
 
 class Kind(IntEnum):
-    """What an entry says."""
+    """What an entry says.
+
+    IDS: one event, whose text ends where the text of these tokens ends. EVENTS: any number of them,
+    as ``events_payload`` says it. DETAILS: of events, as JSON. AGAIN: so many of the tokens were
+    on the bill before this run.
+    """
 
     OPENED = 1
     IDS = 2
@@ -44,6 +50,9 @@ class Kind(IntEnum):
     LEG = 6
     LEG_END = 7
     CLOSED = 8
+    EVENTS = 9
+    DETAILS = 10
+    AGAIN = 11
 
 
 def head(kind: int, payload: bytes | memoryview, serial: int, *, more: bool = False) -> int:
@@ -61,6 +70,14 @@ def block_head(serial: int, index: int) -> tuple[int, int, int, int]:
 def padded(data: bytes) -> bytes:
     """Bytes as a payload: their number, then they themselves up to a whole word."""
     return COUNT.pack(len(data)) + data + bytes(-len(data) % WORD)
+
+
+def events_payload(ids: Sequence[int], behind: Sequence[int]) -> bytes:
+    """Events and their tokens. ``behind``: for each event, how many tokens' text is not in it yet.
+
+    Negative: it is not known, see gateway.outlet.UNSURE.
+    """
+    return array("I", (len(behind), *(one & WORD_MASK for one in behind), *ids)).tobytes()
 
 
 def entries(blocks: Iterable[bytes], serial: int) -> Iterator[tuple[Kind, bytes]]:
@@ -113,20 +130,35 @@ def closed_payload(closed: Closed) -> bytes:
 
 @dataclass
 class Found:
-    """A run as the journal tells it. ``since`` are the ids after the last snapshot."""
+    """A run as the journal tells it. ``later`` is what was given after the snapshot."""
 
     opened: Opened
     run: str
     prompt_tokens: int | None = None
-    completion_tokens: int = 0
-    ids: "array[int]" = field(default_factory=lambda: array("I"))
+    counted: int = 0
+    again: int = 0
     snapshot: bytes | None = None
-    since: int = 0
+    later: Later = field(default_factory=Later)
     legs: tuple[Leg, ...] = ()
     closed: Closed | None = None
     leg_backend: str | None = None
     leg_prompt: int = 0
     leg_base: int = 0
+
+    @property
+    def completion_tokens(self) -> int:
+        """The output tokens that are on this run's bill."""
+        return max(0, self.counted - self.again)
+
+    @property
+    def left(self) -> bytes | None:
+        """The snapshot as it would be now; None where nobody can go on with it."""
+        if self.snapshot is None or self.closed is not None:
+            return None
+        try:
+            return json.dumps(with_later(json.loads(self.snapshot), self.later)).encode()
+        except (ValueError, LookupError, TypeError):  # of another release; the bill comes first
+            return None
 
     def booking(self, at: float) -> Booking:
         """Its booking, with its gateway gone: without an end it has ended at ``at``.
@@ -135,7 +167,7 @@ class Found:
         """
         legs = self.legs
         if self.leg_backend is not None:
-            received = self.completion_tokens - self.leg_base
+            received = self.counted - self.leg_base
             number = len(legs) + 1
             legs = (
                 *legs,
@@ -175,23 +207,43 @@ def found(blocks: Sequence[bytes], serial: int) -> Found | None:
 
 
 def _take(run: Found, kind: Kind, payload: bytes) -> None:
-    if kind == Kind.IDS:
-        run.ids.frombytes(payload)
-        run.completion_tokens += len(payload) // WORD
-    elif kind == Kind.COUNT:
-        run.completion_tokens += COUNT.unpack(payload)[0]
+    if kind == Kind.COUNT:
+        run.counted += COUNT.unpack(payload)[0]
     elif kind == Kind.PROMPT:
         charged, read = PROMPT.unpack(payload)
         run.prompt_tokens = charged if run.prompt_tokens is None else run.prompt_tokens
         run.leg_prompt = read
-    elif kind == Kind.SNAPSHOT:
-        run.snapshot, run.since = unpadded(payload), len(run.ids)
     elif kind == Kind.LEG:
         run.leg_backend = json.loads(unpadded(payload))["backend"]
-        run.leg_prompt, run.leg_base = 0, run.completion_tokens
+        run.leg_prompt, run.leg_base = 0, run.counted
     elif kind == Kind.LEG_END:
         run.legs = (*run.legs, Leg(**json.loads(unpadded(payload))))
         run.leg_backend = None
     elif kind == Kind.CLOSED:
         fields = json.loads(unpadded(payload))
         run.closed = Closed(**{**fields, "end": End(fields["end"])})
+    else:
+        _given(run, kind, payload)
+
+
+def _given(run: Found, kind: Kind, payload: bytes) -> None:
+    if kind == Kind.IDS:
+        _events(run, array("I", payload), [0])
+    elif kind == Kind.EVENTS:
+        words = array("I", payload)
+        first = words[0] + 1
+        _events(run, words[first:], array("i", words[1:first].tobytes()))
+    elif kind == Kind.DETAILS:
+        run.later.details += map(tuple, json.loads(unpadded(payload)))
+    elif kind == Kind.AGAIN:
+        run.again = COUNT.unpack(payload)[0]
+    elif kind == Kind.SNAPSHOT:
+        run.snapshot, run.later = unpadded(payload) or None, Later()
+
+
+def _events(run: Found, ids: Sequence[int], behind: Sequence[int]) -> None:
+    run.counted += len(ids)
+    later = run.later
+    later.ids += ids
+    given = len(later.ids)
+    later.marks += [None if one < 0 else given - one for one in behind]

@@ -8,19 +8,38 @@ One that was only cut off, and comes back, adds what is missing itself.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
-from gateway.ledger import book, left
+from gateway.ledger import book
 from gateway.ledger.database import Database
 from gateway.ledger.dead import dead
+from gateway.ledger.entries import Found
 from gateway.ledger.tables import gateways, requests
 
 NEVER = -1
 
+# Keeps streams that can be gone on with, in the transaction that ends them.
+Keep = Callable[[Connection, Sequence["Orphan"]], None]
+
 log = logging.getLogger("gateway")
+
+
+@dataclass(frozen=True)
+class Orphan:
+    """A stream of a gateway that was killed, as it was when it was killed."""
+
+    caller: str
+    request_id: str
+    snapshot: bytes
+
+
+def forget(connection: Connection, orphans: Sequence[Orphan]) -> None:
+    """Keep nothing."""
+    del connection, orphans
 
 
 class Gone:
@@ -32,6 +51,7 @@ class Gone:
         folder: Path,
         holder: str,
         takeover_after: float,
+        keep: Keep = forget,
         *,
         wall: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
@@ -40,6 +60,7 @@ class Gone:
         self._folder = folder
         self._holder = holder
         self._takeover_after = takeover_after
+        self._keep = keep
         self._wall = wall
         self._monotonic = monotonic
         self._seen: dict[str, tuple[int, float]] = {}
@@ -50,14 +71,24 @@ class Gone:
         for one in dead(self._folder):
             at = self._wall()
             runs = one.runs()
-            for run in runs:
-                left.leave(self._folder, run)
             with self._database.write() as connection:
+                self._keep(connection, self._orphans(connection, one.holder, runs))
                 bookings = [run.booking(at) for run in runs]
                 ended += book.adopt(connection, one.holder, bookings, at)
             one.remove()
             log.info("event=journal_recovered holder=%s requests=%d", one.holder, len(runs))
         return ended
+
+    @staticmethod
+    def _orphans(connection: Connection, holder: str, runs: Sequence[Found]) -> list[Orphan]:
+        """What can be gone on with, and is not yet in other hands."""
+        query = select(requests.c.run).where(requests.c.holder == holder).with_for_update()
+        in_hand = set(connection.scalars(query))
+        return [
+            Orphan(run.opened.caller, run.opened.request_id, run.left)
+            for run in runs
+            if run.run in in_hand and run.left is not None
+        ]
 
     def take_over(self) -> int:
         """End what silent gateways had in hand; returns how many requests."""

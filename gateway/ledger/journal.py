@@ -7,6 +7,7 @@ used again: prompts and answers stand in the journal no longer than the request 
 book's. What they share is a queue of free blocks.
 """
 
+import json
 import secrets
 import struct
 import uuid
@@ -31,6 +32,7 @@ from gateway.ledger.entries import (
     Kind,
     block_head,
     closed_payload,
+    events_payload,
     head,
     leg_end_payload,
     leg_payload,
@@ -45,13 +47,14 @@ MOST_SEGMENTS = 64
 # Blocks that are made ready before they are needed: a quarter of a segment.
 SPARE_SHARE = 4
 FOLDER_MODE = 0o700
-AT_ONCE = 64
 ZERO = bytes(BLOCK)
 MOST_TOKENS = 2**31 - 1
 
-_PACK = tuple(struct.Struct(f"<{count}I").pack_into for count in range(AT_ONCE + 1))
+ONE = struct.Struct("<2I")
+
+_ONE = ONE.pack_into
+_ONE_ID = Kind.IDS << KIND_SHIFT | 1
 _HEAD = HEAD.pack_into
-_IDS = tuple(Kind.IDS << KIND_SHIFT | count for count in range(AT_ONCE + 1))
 
 
 class Slot:
@@ -82,7 +85,7 @@ class Slot:
         self.blocks: list[tuple[Segment, int]] = []
         self.view = memoryview(b"")
         self.at = self.end = 0
-        self.tokens = 0
+        self.tokens = 0  # on the bill by this run; negative while they were so before it
         self.prompt_tokens: int | None = None
         self.leg_backend: str | None = None
         self.leg_prompt = self.leg_base = self.legs = 0
@@ -141,21 +144,37 @@ class Journal:
         self.open_slots[slot.serial] = slot
         return slot
 
-    def add(self, slot: Slot, ids: Sequence[int]) -> None:
-        """These output tokens are about to be sent. Raises JournalError where there is no room."""
-        count = len(ids)
+    def one(self, slot: Slot, token: int) -> None:
+        """One event of one token is about to be sent. Raises JournalError where there is no room.
+
+        Killed in the middle of it, the entry fails its check; nothing was sent then.
+        """
         at = slot.at
-        start = at + 4
-        end = start + 4 * count
-        if end > slot.end or count > AT_ONCE or not count:
-            self._add_in_parts(slot, ids)
-            return
-        view = slot.view
-        _PACK[count](view, start, *ids)
-        check = crc32(view[start:end], slot.serial) & CHECK_MASK
-        _HEAD(view, at, check << CHECK_SHIFT | _IDS[count])
-        slot.at = end
-        slot.tokens += count
+        if at + ONE.size > slot.end:
+            self._write(slot, Kind.IDS, HEAD.pack(token))
+        else:
+            check = crc32(token.to_bytes(WORD, "little"), slot.serial) & CHECK_MASK
+            _ONE(slot.view, at, check << CHECK_SHIFT | _ONE_ID, token)
+            slot.at = at + ONE.size
+        slot.tokens += 1
+
+    def add(self, slot: Slot, ids: Sequence[int], behind: Sequence[int] = ()) -> None:
+        """Events are about to be sent, and these output tokens with them.
+
+        ``behind``: as gateway.ledger.entries.events_payload has it. Raises JournalError where there
+        is no room.
+        """
+        self._write(slot, Kind.EVENTS, events_payload(ids, behind))
+        slot.tokens += len(ids)
+
+    def details(self, slot: Slot, details: Sequence[Sequence[object]]) -> None:
+        """The details of events that are about to be sent; they come before the events."""
+        self._write(slot, Kind.DETAILS, padded(json.dumps(details).encode()))
+
+    def again(self, slot: Slot, tokens: int) -> None:
+        """So many of the tokens that follow are on the bill already. Said before all others."""
+        self._write(slot, Kind.AGAIN, COUNT.pack(tokens))
+        slot.tokens -= tokens
 
     def count(self, slot: Slot, tokens: int) -> None:
         """So many output tokens, whose ids are not known, are about to be sent."""
@@ -175,7 +194,7 @@ class Journal:
             slot.prompt_tokens = tokens
 
     def snapshot(self, slot: Slot, data: bytes) -> None:
-        """What another needs to go on from here; the ids added later belong to it."""
+        """What another needs to go on from here with what is added later; empty: nobody can."""
         self._write(slot, Kind.SNAPSHOT, padded(data))
 
     def leg(self, slot: Slot, backend: str, at: float) -> None:
@@ -214,10 +233,7 @@ class Journal:
 
     def release(self, slot: Slot) -> None:
         """Wipe a run that is in the book. The first block goes first: it makes the rest a run."""
-        for segment, offset in slot.blocks:
-            _HEAD(segment.view, offset, 0)
-            segment.view[offset : offset + BLOCK] = ZERO
-            self._free.append((segment, offset))
+        self._wipe(slot.blocks)
         slot.blocks = []
 
     def tend(self) -> None:
@@ -243,18 +259,24 @@ class Journal:
             segment.remove()
         self._segments.clear()
 
-    def _add_in_parts(self, slot: Slot, ids: Sequence[int]) -> None:
-        for first in range(0, len(ids), AT_ONCE):
-            part = ids[first : first + AT_ONCE]
-            self._write(slot, Kind.IDS, struct.pack(f"<{len(part)}I", *part), whole=True)
-            slot.tokens += len(part)
+    def _write(self, slot: Slot, kind: Kind, payload: bytes) -> None:
+        """An entry, in as many parts as it takes; where there is no room for all, none is left."""
+        place = slot.view, slot.at, slot.end
+        blocks = len(slot.blocks)
+        try:
+            self._write_parts(slot, kind, memoryview(payload))
+        except JournalError:
+            slot.view, slot.at, slot.end = place
+            if slot.at < slot.end:
+                _HEAD(slot.view, slot.at, 0)
+            self._wipe(slot.blocks[blocks:])
+            del slot.blocks[blocks:]
+            raise
 
-    def _write(self, slot: Slot, kind: Kind, payload: bytes, *, whole: bool = False) -> None:
-        """An entry, in as many parts as it takes; ``whole``: in one, for it fits into a block."""
-        rest = memoryview(payload)
+    def _write_parts(self, slot: Slot, kind: Kind, rest: memoryview) -> None:
         while True:
             room = slot.end - slot.at - WORD
-            if room < WORD or (whole and room < len(rest)):
+            if room < WORD:
                 self._block(slot)
                 continue
             part, rest = rest[:room], rest[room:]
@@ -278,6 +300,12 @@ class Journal:
         slot.blocks.append((segment, offset))
         slot.view = segment.view
         slot.at, slot.end = offset + BLOCK_HEAD.size, offset + BLOCK
+
+    def _wipe(self, blocks: Sequence[tuple[Segment, int]]) -> None:
+        for segment, offset in blocks:
+            _HEAD(segment.view, offset, 0)
+            segment.view[offset : offset + BLOCK] = ZERO
+            self._free.append((segment, offset))
 
     def _grow(self) -> None:
         if len(self._segments) >= self._most_segments:

@@ -7,17 +7,17 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 from gateway.bill import Admission, Closed, End, LegEnd, Opened
-from gateway.ledger import admission, book, left
-from gateway.ledger.admission import Answer, Asked
+from gateway.ledger import admit, book
+from gateway.ledger.admit import Answer, Asked
 from gateway.ledger.database import Database, StorageError
-from gateway.ledger.gone import Gone
+from gateway.ledger.gone import Gone, Keep, forget
 from gateway.ledger.journal import SEGMENT_BYTES, Journal, Slot
-from gateway.ledger.left import Left
 from gateway.ledger.writer import Writer
 
 LOOKS_PER_TAKEOVER = 5
@@ -39,17 +39,16 @@ class Ledger:
         folder: Path,
         *,
         takeover_after: float,
-        keep_left: float,
+        keep: Keep = forget,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
-        """``keep_left``: for how many seconds a stream of a killed gateway can be gone on with."""
+        """``keep``: what becomes of the streams of gateways that were killed."""
         self._database = Database(database)
         self._folder = folder
-        self._keep_left = keep_left
         self._look_every = takeover_after / LOOKS_PER_TAKEOVER
         self._journal = Journal(folder, segment_bytes=segment_bytes)
         self._writer = Writer(self._database, self._journal, self._look_every)
-        self._gone = Gone(self._database, folder, self._journal.holder, takeover_after)
+        self._gone = Gone(self._database, folder, self._journal.holder, takeover_after, keep)
         self._slots: dict[str, Slot] = {}
         self._stopping = threading.Event()
         self._looks = threading.Thread(target=self._look, name="ledger-looks", daemon=True)
@@ -71,21 +70,11 @@ class Ledger:
 
     async def reopen(self, opened: Opened) -> Admission:
         """Go on with one that was interrupted, by what was kept of it."""
-        answer, _ = await self.resume(opened)
-        return answer.admission
+        return (await self._enter(opened, resume=True)).admission
 
-    async def resume(self, opened: Opened) -> tuple[Answer, Left | None]:
-        """Go on with one that was interrupted, wherever that was.
-
-        If its gateway was killed on this host, what it left is here, and goes to who asks first.
-        """
-        await asyncio.to_thread(self._gone.recover)
-        answer = await self._enter(opened, resume=True)
-        if answer.admission != Admission.NEW:
-            return answer, None
-        remains = left.take(self._folder, opened.caller, opened.request_id)
-        is_latest = remains and answer.record and answer.record.run == remains.run
-        return answer, remains if is_latest else None
+    async def look(self) -> int:
+        """Book what gateways of this host left that were killed; returns how many requests."""
+        return await asyncio.to_thread(self._gone.recover)
 
     async def is_in_hand(self, caller: str, request_id: str) -> bool:
         """Whether some gateway, this one or another, has it in hand: it may yet be interrupted."""
@@ -93,7 +82,7 @@ class Ledger:
 
     def _is_in_hand(self, caller: str, request_id: str) -> bool:
         with self._database.read() as connection:
-            return admission.is_in_hand(connection, caller, request_id)
+            return admit.is_in_hand(connection, caller, request_id)
 
     async def would_admit(self, opened: Opened) -> Admission:
         """What ``admit`` would say now; nothing is written down."""
@@ -101,7 +90,7 @@ class Ledger:
 
     def _would_admit(self, opened: Opened) -> Admission:
         with self._database.read() as connection:
-            return admission.would_admit(connection, opened)
+            return admit.would_admit(connection, opened)
 
     async def stage(self, caller: str, request_id: str) -> End | Admission:
         """How a request has ended; BUSY while it is in hand, NEW where it is not known."""
@@ -109,22 +98,34 @@ class Ledger:
 
     def _stage(self, caller: str, request_id: str) -> End | Admission:
         with self._database.read() as connection:
-            return admission.stage(connection, caller, request_id)
+            return admit.stage(connection, caller, request_id)
 
     def prompt(self, request_id: str, tokens: int, read: int | None = None) -> None:
         """The prompt's length, charged once; ``read``: what this leg has read, if that is more."""
         self._journal.prompt(self._slots[request_id], tokens, read)
 
-    def add(self, request_id: str, ids: Sequence[int]) -> None:
-        """These output tokens are about to be sent to the client."""
-        self._journal.add(self._slots[request_id], ids)
+    def line(self, request_id: str) -> Callable[[int], None]:
+        """What to call when one event of one output token is about to be sent to the client."""
+        return partial(self._journal.one, self._slots[request_id])
+
+    def add(self, request_id: str, ids: Sequence[int], behind: Sequence[int] = ()) -> None:
+        """These output tokens are about to be sent to the client, in so many events."""
+        self._journal.add(self._slots[request_id], ids, behind)
+
+    def details(self, request_id: str, details: Sequence[Sequence[object]]) -> None:
+        """The details of events that are about to be sent."""
+        self._journal.details(self._slots[request_id], details)
+
+    def again(self, request_id: str, tokens: int) -> None:
+        """So many of the tokens that follow are on the bill already."""
+        self._journal.again(self._slots[request_id], tokens)
 
     def count(self, request_id: str, tokens: int) -> None:
         """So many output tokens, whose ids are not known, are about to be sent."""
         self._journal.count(self._slots[request_id], tokens)
 
     def keep(self, request_id: str, snapshot: bytes) -> None:
-        """What another replica needs to go on with it; tokens added later belong to it."""
+        """What another gateway needs to go on with it and what is added later; empty: none can."""
         self._journal.snapshot(self._slots[request_id], snapshot)
 
     def begins(self, request_id: str, backend: str, at: float) -> None:
@@ -202,6 +203,5 @@ class Ledger:
             try:
                 self._gone.recover()
                 self._gone.take_over()
-                left.expire(self._folder, time.time() - self._keep_left)
             except (StorageError, OSError) as error:
                 log.warning("event=others_not_looked_after why=%r", str(error))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from gateway.ledger import book
-from gateway.ledger.admission import Answer, Asked, admit
+from gateway.ledger.admit import Answer, Asked, admit
 from gateway.ledger.database import Database
 from gateway.ledger.journal import Journal, Slot
 from gateway.ledger.progress import packed
@@ -22,7 +22,7 @@ from gateway.ledger.record import Booking, Leg, State, failed
 from gateway.ledger.segment import JournalError
 
 # With the commit itself, nothing is behind for more than 50 ms.
-EVERY = 0.03
+EVERY = 0.04
 RETRY = 0.2
 LONGEST_GROUP = 500
 
@@ -204,7 +204,7 @@ class Writer:
             numbers += (
                 slot.serial,
                 0 if prompt is None else prompt + 1,
-                tokens,
+                max(0, tokens),
                 0 if backend is None else slot.legs + 1,
                 place,
                 slot.leg_prompt,

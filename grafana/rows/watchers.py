@@ -60,12 +60,23 @@ def watchers(builder: Dashboard) -> Dashboard:
         )
         .with_panel(
             number(
+                "fleet.yml",
+                "1 while every exporter has in force what it read last; 0: that has a mistake.",
+                now("min(vllm_exporter_config_last_reload_successful)", "in force"),
+                unit="bool_on_off",
+                steps=ALL_UP,
+                width=4,
+                nothing="no exporter",
+            )
+        )
+        .with_panel(
+            number(
                 "Versions",
                 "What is running.",
                 now("count by (version) (vllm_exporter_build_info)", "exporter {{version}}"),
                 unit="none",
                 steps=[(None, "text")],
-                width=8,
+                width=4,
                 nothing="none",
             )
             .text_mode(BigValueTextMode.NAME)
@@ -134,7 +145,21 @@ def watchers(builder: Dashboard) -> Dashboard:
                     "{{backend}}: {{result}}",
                 ),
                 unit="none",
-                width=12,
+                width=8,
+                height=LOW,
+            )
+        )
+        .with_panel(
+            bars(
+                "Failed looks at sources",
+                "Looks at sources of discovery of which a part failed and kept its last answer.",
+                query(
+                    "max by (source) "
+                    "(increase(vllm_exporter_discovery_failures_total[$__rate_interval]))",
+                    "{{source}}",
+                ),
+                unit="none",
+                width=8,
                 height=LOW,
             )
         )
@@ -148,7 +173,7 @@ def watchers(builder: Dashboard) -> Dashboard:
                     "{{result}}",
                 ),
                 unit="none",
-                width=12,
+                width=8,
                 height=LOW,
             )
         )

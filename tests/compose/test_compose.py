@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import exporter.serve
+import gateway.start
 import remediator.__main__
 from demo.vllm.__main__ import settings
 from fleet.flags import flags
@@ -139,7 +140,11 @@ def test_no_restart_policy_is_a_second_watchdog_of_a_model_server() -> None:
 
 @pytest.mark.parametrize(
     ("name", "port"),
-    [("exporter", exporter.serve.PORT), ("remediator", remediator.__main__.PORT)],
+    [
+        ("exporter", exporter.serve.PORT),
+        ("remediator", remediator.__main__.PORT),
+        ("gateway", gateway.start.PORT),
+    ],
 )
 def test_a_program_listens_where_it_is_published_and_reads_the_mounted_fleet(
     name: str, port: int
@@ -163,7 +168,7 @@ def test_prometheus_scrapes_and_alerts_what_runs_here() -> None:
         for static in job["static_configs"]
         for target in static["targets"]
     }
-    assert set(jobs) == {"vllm-exporter", "vllm-remediator"}
+    assert set(jobs) == {"vllm-exporter", "vllm-remediator", "vllm-gateway"}
     assert all(listens_at(target) for target in jobs.values())
     for group in config["alerting"]["alertmanagers"]:
         assert all(listens_at(t) for static in group["static_configs"] for t in static["targets"])
@@ -205,6 +210,40 @@ def test_the_fleet_is_that_of_the_stack_and_restarts_nothing_unasked() -> None:
     volumes = {target: source for source, target, _ in mounts("remediator")}
     assert volumes[str(database.parent)] in COMPOSE["volumes"]
     assert str(database.parent) in DOCKERFILE
+
+
+def test_the_gateway_is_known_to_the_remediator_and_keeps_what_it_writes() -> None:
+    fleet = load(ROOT / "deploy" / "compose" / "fleet.yml")
+    assert fleet.gateway is not None
+    assert fleet.remediator is not None
+    assert fleet.gateway.exporter is not None
+    assert listens_at(fleet.gateway.exporter)
+    assert all(listens_at(url) for backend in fleet.backends for url in backend.gateways)
+    token = fleet.gateway.admin_token_file
+    assert token == fleet.remediator.gateway_token_file
+    for name in ("gateway", "remediator"):
+        assert token.name in SERVICES[name]["secrets"]
+    volumes = {target: source for source, target, _ in mounts("gateway")}
+    written = [
+        Path(fleet.gateway.database.removeprefix("sqlite:///")),
+        fleet.gateway.journal_folder,
+        fleet.gateway.resume_key_file,
+    ]
+    for file in written:
+        assert file is not None
+        assert volumes[str(file.parent)] in COMPOSE["volumes"]
+
+
+def test_doctor_has_nothing_against_the_gateway() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gateway", "doctor", "docker-compose.yml", "deploy"],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_simulated_server_is_started_as_its_program_wants_it() -> None:

@@ -11,6 +11,7 @@ from http.client import IncompleteRead
 
 import pytest
 
+from demo.child import free_ports
 from demo.vllm.__main__ import settings
 from demo.vllm.limits import Limits
 from demo.vllm.service import ROOT
@@ -51,7 +52,7 @@ def test_sigterm_cuts_open_streams_and_the_process_is_gone_quickly() -> None:
         running.send_signal(signal.SIGTERM)
         with pytest.raises(IncompleteRead):
             stream.response.read()
-        assert running.wait(timeout=5) == 0
+        assert running.wait(timeout=60) == 0
         assert running.stderr
         assert [line.split()[0] for line in running.stderr] == ["event=start", "event=end"]
 
@@ -59,7 +60,7 @@ def test_sigterm_cuts_open_streams_and_the_process_is_gone_quickly() -> None:
 def test_fact_21_the_process_ends_with_status_0_after_its_engine_died() -> None:
     with process() as running:
         ready(running).post("/sim/die")
-        assert running.wait(timeout=10) == 0
+        assert running.wait(timeout=60.0) == 0
 
 
 def test_the_start_time_is_that_of_the_process() -> None:
@@ -73,8 +74,7 @@ def test_the_start_time_is_that_of_the_process() -> None:
 
 
 def test_while_it_loads_the_port_is_shut() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     began = time.monotonic()
     with process("--port", str(port), "--load-seconds", "1") as running:
         with pytest.raises(ConnectionRefusedError):
@@ -88,14 +88,14 @@ def test_sigterm_while_it_loads() -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             running.wait(timeout=1)
         running.terminate()
-        assert running.wait(timeout=5) in {0, -signal.SIGTERM}
+        assert running.wait(timeout=60) in {0, -signal.SIGTERM}
 
 
 def test_a_taken_port_is_one_sentence_and_status_1() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         with process("--port", port) as running:
-            assert running.wait(timeout=10) == 1
+            assert running.wait(timeout=60.0) == 1
             assert running.stderr
             line = running.stderr.read()
     assert line == f'event=failed host=127.0.0.1 port={port} why="Address already in use"\n'

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from demo.child import free_ports
 from demo.vllm.service import ROOT, Status
 from tests.demo.client import Client, eventually
 from tests.demo.recorded import series
@@ -29,8 +29,7 @@ class Script:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = str(free.getsockname()[1])
+        self.port = str(free_ports(1)[0])
         self.client = Client(f"http://127.0.0.1:{self.port}")
 
     def __call__(self, command: str, *arguments: str, name: str = "gpu-a") -> Ended:

@@ -56,7 +56,7 @@ def served(memory: Memory, monotonic: Callable[[], float]) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.effective_port}/"
     finally:
         stop.set()
-        thread.join(10.0)
+        thread.join(60.0)
         assert not thread.is_alive()
 
 

@@ -15,6 +15,8 @@ from tests.exporter.fleets import Clock, remember
 from tests.exporter.scenes import HOSTILE, at, everything, working
 from tests.fleet.watching import REFUSED
 
+pytestmark = pytest.mark.long
+
 PHONE, DESK = 360, 1280
 SCREENS = [(width, scheme) for width in (PHONE, DESK) for scheme in ("light", "dark")]
 LOWEST_CONTRAST = 4.5

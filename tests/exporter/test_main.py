@@ -30,7 +30,7 @@ def run(folder: Path, *flags: str) -> "subprocess.Popen[str]":
 
 def answers(url: str) -> bool:
     try:
-        return requests.get(url, timeout=2).ok
+        return requests.get(url, timeout=60).ok
     except requests.RequestException:
         return False
 

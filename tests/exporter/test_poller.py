@@ -79,7 +79,7 @@ def test_one_request_at_most_is_in_flight_and_its_silence_is_proof(vllm: Vllm, u
     vllm.hold.clear()
     watching = poller(url, clock := Clock())
     polled(watching, clock, 5)
-    assert vllm.asked.wait(10)
+    assert vllm.asked.wait(60.0)
     assert polled(watching, clock, 9) is State.STUCK
     polled(watching, clock, 60)
     assert vllm.most_in_flight == 1
@@ -92,7 +92,7 @@ def test_a_new_process_is_not_asked_while_a_request_to_the_old_one_is_open(
     vllm.hold.clear()
     watching = poller(url, clock := Clock())
     polled(watching, clock, 5)
-    assert vllm.asked.wait(10)
+    assert vllm.asked.wait(60.0)
     vllm.page = page({"0": IDLE}, 2000.0)
     polled(watching, clock, 10)
     vllm.hold.set()
@@ -104,7 +104,7 @@ def test_an_answer_is_counted_and_ends_the_silence(vllm: Vllm, url: str) -> None
     vllm.hold.clear()
     watching = poller(url, clock := Clock())
     polled(watching, clock, 9)
-    assert vllm.asked.wait(10)
+    assert vllm.asked.wait(60.0)
     vllm.hold.set()
     assert eventually(lambda: watching.poll().answers[Result.ANSWERED] == 1)
     assert polled(watching, clock, 1) is State.IDLE

@@ -75,7 +75,7 @@ class Exporter:
         new.rename(self.folder / "targets.json")
 
     def samples(self) -> Samples:
-        text = requests.get(f"{self.url}/metrics", timeout=5).text
+        text = requests.get(f"{self.url}/metrics", timeout=60).text
         return {
             (sample.name, *sample.labels.values()): sample.value
             for family in text_string_to_metric_families(text)
@@ -100,7 +100,7 @@ class Exporter:
 
     def on_the_page(self) -> set[str]:
         return {
-            one["backend"] for one in requests.get(f"{self.url}/api/backends", timeout=5).json()
+            one["backend"] for one in requests.get(f"{self.url}/api/backends", timeout=60).json()
         }
 
     def reload(self, method: str = "POST") -> tuple[int, str]:
@@ -197,7 +197,7 @@ def test_another_interval_holds_without_a_loss(exporter: Exporter, ports: list[i
     scrapes = exporter.until(lambda now: now[READS, "gpu-a", "ok"] > reads + 2)
     assert never_falls([before, *scrapes], READS, "gpu-a", "ok")
     assert never_falls([before, *scrapes], QUIET, "gpu-a", "0")
-    assert requests.get(f"{exporter.url}/-/healthy", timeout=5).ok
+    assert requests.get(f"{exporter.url}/-/healthy", timeout=60).ok
 
 
 FILES = "discovery: [{name: files, files: ['t*.json'], refresh: 100ms}]\n"
@@ -213,7 +213,7 @@ def test_a_file_of_targets_is_followed_without_a_word(exporter: Exporter, ports:
     assert eventually(lambda: exporter.reads(second) >= 1)
     before = exporter.samples()
     assert before[DISCOVERED, "files"] == 2
-    assert requests.get(f"{exporter.url}/-/ready", timeout=5).ok
+    assert requests.get(f"{exporter.url}/-/ready", timeout=60).ok
     exporter.write_targets('[{"targets": ["127.')
     assert eventually(lambda: (exporter.value(FAILURES, "files") or 0) >= 2)
     assert eventually(lambda: exporter.reads(first) > before[READS, first, "ok"])
@@ -304,7 +304,7 @@ def test_ready_waits_for_the_first_look(exporter: Exporter, ports: list[int]) ->
         starting = threading.Thread(target=exporter.start)
         starting.start()
         assert eventually(lambda: bool(server.asked), within=30)
-        answer = requests.get(f"{exporter.url}/-/ready", timeout=5)
+        answer = requests.get(f"{exporter.url}/-/ready", timeout=60)
         assert (answer.status_code, answer.text) == (503, "not looked up yet: dns\n")
         server.silent = False
         starting.join(60)

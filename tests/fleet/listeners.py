@@ -111,7 +111,7 @@ class Listener:
         self.stop_listening()
         self.close_connections()
         for thread in self._threads:
-            thread.join(10.0)
+            thread.join(60.0)
             assert not thread.is_alive()
 
     def stop_listening(self) -> None:
@@ -135,6 +135,9 @@ class Listener:
                 return
             thread = threading.Thread(target=self._serve, args=(sock,), name="connection")
             with self._lock:
+                if self._closing.is_set():  # nobody would close it any more
+                    sock.close()
+                    return
                 self.connections += 1
                 self._open.append(sock)
                 self._threads.append(thread)
@@ -274,7 +277,7 @@ class Vllm:
         return reply(self.completion, self.completions)
 
 
-def eventually(holds: Callable[[], bool], within: float = 10.0, *, every: float = 0.005) -> bool:
+def eventually(holds: Callable[[], bool], within: float = 60.0, *, every: float = 0.005) -> bool:
     """Whether it comes true before the deadline; looked at ``every`` so many seconds."""
     deadline = time.monotonic() + within
     while not holds():

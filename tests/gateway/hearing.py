@@ -14,7 +14,7 @@ from demo.vllm.reply import Reply
 from demo.vllm.request import FinishReason, Output
 from demo.vllm.tokens import decode, fold, following
 
-SECONDS = 30.0
+SECONDS = 60.0
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 MODEL_LENGTH = 32768
 

@@ -48,10 +48,10 @@ class Hostile:
         self._over.set()
         with socket.create_connection(self._listener.getsockname()):
             pass
-        self._main.join(10.0)
+        self._main.join(60.0)
         self._listener.close()
         for thread in self._threads:
-            thread.join(10.0)
+            thread.join(60.0)
             assert not thread.is_alive()
 
     def wait(self) -> None:

@@ -116,7 +116,7 @@ class PlayingGateway:
         self._over = True
         with socket.create_connection(self._listener.getsockname()):
             pass
-        self._thread.join(10.0)
+        self._thread.join(60.0)
         self._listener.close()
         assert not self._thread.is_alive()
 

@@ -20,7 +20,11 @@ import yaml
 from demo.child import free_ports
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 20.0
+# Deadlines guard against hanging: a machine that is very busy is no failure.
+SECONDS = 60.0
+# Steps per second of a server whose streams are to be under way for long, and of one whose streams
+# are to come to their end. A slow one is still far from seeming stalled; see SETTINGS.
+SLOWLY, QUICKLY = 10.0, 500.0
 ADMIN_TOKEN = "admin-token-of-the-tests"
 SETTINGS: Mapping[str, object] = {
     "admin_token_file": "admin.token",
@@ -106,7 +110,7 @@ class Simulated(Process):
     """A simulated vLLM server. ``options`` are those of ``python -m demo.vllm``."""
 
     def __init__(self, folder: Path, name: str, *, port: int = 0, **options: object) -> None:
-        argv = ["-m", "demo.vllm", "--port", str(port)]
+        argv = ["-m", "demo.vllm", "--port", str(port or free_ports(1)[0])]
         for option, value in options.items():
             argv += [f"--{option.replace('_', '-')}", str(value)]
         super().__init__(name, argv, folder)
@@ -127,6 +131,10 @@ class Simulated(Process):
     def asked(self, path: str) -> int:
         """How often a path was asked for."""
         return sum(one["count"] for one in self.state()["requests"] if one["path"] == path)
+
+    def pace(self, steps_per_second: float) -> None:
+        """Generate so fast from now on: slowly while a test looks at what is under way."""
+        self.fault("slow", steps_per_second=steps_per_second)
 
     def fault(self, name: str, **fields: object) -> None:
         requests.post(f"{self.url}/sim/{name}", json=fields, timeout=SECONDS).raise_for_status()
@@ -154,15 +162,19 @@ class Gateway(Process):
         *,
         name: str = "gateway",
         port: int | None = None,
+        api_key_file: str | None = None,
         **settings: object,
     ) -> None:
-        """``backends``: URLs by name."""
+        """``backends``: URLs by name. ``api_key_file`` is that of all of them."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "admin.token").write_text(ADMIN_TOKEN)
         self.folder = folder
         self.file = folder / f"{name}.yml"
         fleet = {
-            "backends": [{"name": each, "url": url} for each, url in backends.items()],
+            "backends": [
+                {"name": each, "url": url, "api_key_file": api_key_file}
+                for each, url in backends.items()
+            ],
             "gateway": {**SETTINGS, "journal_folder": f"{name}.journal", **settings},
         }
         self.file.write_text(yaml.safe_dump(fleet))
@@ -205,7 +217,7 @@ class Gateway(Process):
         argv = [sys.executable, "-m", "gateway", *words]
         argv += ["--url", self.url, "--config.file", str(self.file)]
         return subprocess.run(
-            argv, cwd=ROOT, capture_output=True, text=True, timeout=60.0, check=False
+            argv, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False
         )
 
     def report(self, *words: str) -> Any:  # noqa: ANN401 -- JSON
@@ -213,7 +225,7 @@ class Gateway(Process):
         argv = [sys.executable, "-m", "gateway", "ledger", "report", "--format", "json", *words]
         argv += ["--config.file", str(self.file)]
         done = subprocess.run(
-            argv, cwd=ROOT, capture_output=True, text=True, timeout=60.0, check=True
+            argv, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=True
         )
         return json.loads(done.stdout)
 

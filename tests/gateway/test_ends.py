@@ -55,7 +55,7 @@ def test_an_error_and_its_done_are_not_given_out(before: int) -> None:
     one = stream()
     sent = one.feed(b"".join(events()[:before])).out
     step = one.feed(ERROR + DONE)
-    assert step == Step(b"", [], State.INTERRUPTED, progress=True)
+    assert step == Step(b"", [], State.INTERRUPTED, progress=True, marks=[], details=[])
     assert one.why == "the backend says: EngineCore encountered an issue."
     assert b"error" not in sent
     assert one.feed(DONE).out == b""
@@ -125,7 +125,7 @@ def test_silence_after_a_finish_is_complete(usage: bool) -> None:
 def test_comments_are_passed_on_and_are_no_progress() -> None:
     one = stream()
     step = one.feed(b": keep-alive\n\n")
-    assert step == Step(b": keep-alive\n\n", [], State.RUNNING, progress=False)
+    assert step == Step(b": keep-alive\n\n", [], State.RUNNING, marks=[], details=[])
     assert one.feed(events()[0]).progress
     assert not one.feed(events()[1][:20]).progress
 
@@ -208,7 +208,7 @@ def test_a_backend_that_does_not_take_token_ids_is_found_out_before_it_says_anyt
     assert isinstance(one.later(), bytes)
     one.begin()
     step = one.feed(b"".join(events()))
-    assert step == Step(b"", [], State.INTERRUPTED, progress=True)
+    assert step == Step(b"", [], State.INTERRUPTED, progress=True, marks=[], details=[])
     assert one.later() == Never("the backend does not go on from token ids")
 
 

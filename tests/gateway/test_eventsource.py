@@ -83,7 +83,7 @@ def serving() -> Iterator[Server]:
             yield server
         finally:
             server.shutdown()
-            thread.join(10.0)
+            thread.join(60.0)
 
 
 def test_the_page_shows_one_answer_over_all_interruptions(browser: Browser) -> None:

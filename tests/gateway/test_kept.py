@@ -154,7 +154,7 @@ def test_of_replicas_that_take_it_at_the_same_time_one_gets_it(
         together = Barrier(len(replicas))
 
         def take(kept: Kept, one: Left = one, together: Barrier = together) -> Taken | NotGood:
-            together.wait(10.0)
+            together.wait(60.0)
             if by_token:
                 return kept.take(one.token.text, "alice", NOW)
             return kept.take_request(one.request_id, "alice", NOW)

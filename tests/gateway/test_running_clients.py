@@ -1,12 +1,14 @@
 """The running gateway and clients that hang up, are slow, or speak HTTP in their own way."""
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import requests
 
 from tests.gateway.hearing import (
     CHAT,
@@ -17,16 +19,20 @@ from tests.gateway.hearing import (
     question,
     tokens,
 )
-from tests.gateway.hostile import HEAD, Hostile, answer, chunk, said
+from tests.gateway.hostile import END, HEAD, Hostile, answer, chunk, said
 from tests.gateway.playing import Got
-from tests.gateway.running import Gateway, Simulated, eventually
+from tests.gateway.running import SECONDS, SLOWLY, Gateway, Simulated, eventually
 
 MIB = 1024 * 1024
+OK = b"HTTP/1.1 200 OK"
+ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n%b"
+STEPS = 100.0
 
 
 @pytest.fixture(scope="module")
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulated]:
-    with Simulated(tmp_path_factory.mktemp("backend"), "gpu-a", steps_per_second=100) as server:
+    folder = tmp_path_factory.mktemp("backend")
+    with Simulated(folder, "gpu-a", steps_per_second=STEPS) as server:
         yield server
 
 
@@ -37,7 +43,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, backend: Simulated) -> Ite
 
 
 def raw(gateway: Gateway) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", gateway.port), timeout=20.0)
+    return socket.create_connection(("127.0.0.1", gateway.port), timeout=SECONDS)
 
 
 def request(path: str, body: bytes = b"", method: str = "POST", *headers: str) -> bytes:
@@ -59,8 +65,9 @@ def test_who_hangs_up_pays_for_what_was_sent_and_no_more_is_generated(
     gateway: Gateway, backend: Simulated, path: str
 ) -> None:
     body = question(path, 3000)
+    backend.pace(SLOWLY)
     with listening(gateway.url, path, body) as stream:
-        heard = stream.read(30)
+        heard = stream.read(20)
     eventually(lambda: backend.in_hand == 0, "the backend was hung up on")
     row = gateway.billed(heard.headers["x-request-id"], "partial")
     assert row.prompt_tokens == prompt_length(path, body)
@@ -68,6 +75,7 @@ def test_who_hangs_up_pays_for_what_was_sent_and_no_more_is_generated(
     received = len(heard.events) - (path == CHAT)
     assert received <= row.completion_tokens < received + 100
     assert gateway.in_flight() == []
+    backend.pace(STEPS)
 
 
 def test_who_waits_for_a_whole_answer_and_hangs_up_pays_nothing(
@@ -113,7 +121,7 @@ def test_who_hangs_up_on_something_relayed_is_not_asked_for_elsewhere(tmp_path: 
     ):
         with raw(gateway) as connection:
             connection.sendall(request("/v1/embeddings", b'{"model": "tiny"}'))
-            assert asked.wait(20.0)
+            assert asked.wait(SECONDS)
         eventually(lambda: gateway.in_flight() == [], "it is forgotten")
         assert len(one.got) + len(two.got) == 1
 
@@ -149,6 +157,57 @@ def test_a_client_that_does_not_read_holds_the_backend_back_and_no_memory(tmp_pa
                 assert connection.recv(MIB)
             eventually(lambda: sent[0] > seen, "it flows again")
         eventually(lambda: gateway.in_flight() == [], "it is over")
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/embeddings"])
+def test_a_client_that_never_reads_counts_as_gone_in_the_end(tmp_path: Path, path: str) -> None:
+    hung_up = threading.Event()
+
+    def endless(connection: socket.socket, got: Got) -> None:
+        connection.sendall(HEAD)
+        frames = said(got) if path == CHAT else [b"0123456789" * 10] * 10
+        chunk(connection, frames[0])
+        piece = b"".join(frames[1:-3]) * 20
+        try:
+            while True:
+                chunk(connection, piece)
+        except OSError:
+            hung_up.set()
+
+    body = json.dumps(question(CHAT, 400)).encode()
+    named = ("x-request-id: unread",)
+    with (
+        Hostile(endless) as hostile,
+        Gateway(tmp_path, {"gpu-a": hostile.url}, client_stall_after="2s") as gateway,
+        raw(gateway) as connection,
+    ):
+        connection.sendall(request(path, body, "POST", *named))
+        assert hung_up.wait(20.0), "the backend's slot is free"
+        eventually(lambda: gateway.in_flight() == [], "it is over")
+        assert not all_of(connection).endswith(END), "nobody takes it for whole"
+        row = gateway.billed("unread", "partial" if path == CHAT else "failed")
+        assert (row.completion_tokens > 1000) == (path == CHAT)
+        counted = 'gateway_interrupted_total{reason="unread"} 1.0'
+        assert counted in requests.get(f"{gateway.url}/metrics", timeout=20.0).text
+        assert re.search(r"request=unread .* end=unread ", gateway.said)
+        if path == CHAT:  # kept, though this one has not read as far as it was sent
+            again = gateway.post(path, b"", last_event_id="unread.1")
+            assert again.json()["error"]["code"] == "too_far_back"
+
+
+def test_who_asks_on_and_on_without_reading_costs_no_memory(gateway: Gateway) -> None:
+    before, many = gateway.memory, 4000
+    with raw(gateway) as connection:
+        connection.sendall(request("/metrics", b"", "GET") * many)
+        for _ in range(10):  # whatever it has read meanwhile is dealt with
+            assert gateway.status("/-/healthy") == 200
+        assert gateway.memory - before < 10 * MIB
+        found, seen = 0, b""
+        while found < many:
+            data = connection.recv(MIB)
+            seen = seen[1 - len(OK) :] + data
+            found += seen.count(OK)
+            assert data
 
 
 def test_a_connection_is_kept_and_answers_come_in_order(gateway: Gateway) -> None:
@@ -258,28 +317,35 @@ def test_an_endless_head_is_not_read_to_its_end(gateway: Gateway) -> None:
         assert all_of(connection).startswith(b"HTTP/1.1 431 ")
 
 
-def test_an_answer_that_nobody_asked_for_is_nobodys(tmp_path: Path) -> None:
-    more = b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nanother"
-    over, late = threading.Event(), threading.Event()
+@pytest.mark.parametrize("more", [ANSWER % b"another", b"HTTP/1.1 200 OK\r\ncontent-le", b"?"])
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "later"])
+def test_a_connection_on_which_more_comes_than_was_asked_for_is_not_used_again(
+    tmp_path: Path, more: bytes, *, late: bool
+) -> None:
+    answered = threading.Event()
+    afterwards: list[bytes] = []
 
-    def two_answers(connection: socket.socket, got: Got) -> None:
-        first = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nfirst"
-        if got.line.startswith("GET /at-once "):
-            connection.sendall(first + more)
-        else:
-            connection.sendall(first)
-            over.wait(0.2)
+    def talkative(connection: socket.socket, got: Got) -> None:
+        del got
+        first = ANSWER % b"the one"
+        connection.sendall(first if late else first + more)
+        if late:
+            assert answered.wait(20.0)
             connection.sendall(more)
-            late.set()
-        connection.recv(1)
+        try:
+            afterwards.append(connection.recv(1))
+        except ConnectionResetError:
+            afterwards.append(b"")
 
-    with Hostile(two_answers) as hostile, Gateway(tmp_path, {"gpu-a": hostile.url}) as gateway:
-        for path in ("/at-once", "/at-once", "/later", "/later"):
-            late.clear()
+    with Hostile(talkative) as hostile, Gateway(tmp_path, {"gpu-a": hostile.url}) as gateway:
+        for number in (1, 2):
+            answered.clear()
             with raw(gateway) as connection:
-                connection.sendall(request(path, b"", "GET", "connection: close"))
-                assert all_of(connection).endswith(b"\r\n\r\nfirst")
-            assert path == "/at-once" or late.wait(20.0)
+                connection.sendall(request("/any", b"", "GET", "connection: close"))
+                assert all_of(connection).endswith(b"\r\n\r\nthe one")
+            answered.set()
+            eventually(lambda n=number: len(afterwards) == n, "it is closed")  # type: ignore[misc]
+    assert afterwards == [b"", b""]
 
 
 def test_a_kept_connection_that_the_server_closes_is_no_failure(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -13,7 +14,7 @@ import pytest
 
 from gateway.client import ResumingTransport
 from tests.gateway.hearing import CHAT, COMPLETIONS, Heard, hear, listening, question, text, tokens
-from tests.gateway.running import Gateway, Simulated, eventually
+from tests.gateway.running import QUICKLY, SLOWLY, Gateway, Simulated, eventually
 
 BOTH = pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
 KEYS = {"alice": "key-a", "bob": "key-b"}
@@ -22,11 +23,15 @@ QUICK = {"propagation": "1s", "margin": "1s", "window": "4s"}
 
 
 @pytest.fixture(scope="module")
-def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulated]:
-    folder = tmp_path_factory.mktemp("backend")
-    options = {"steps_per_second": 100, "max_num_seqs": 16}
-    with Simulated(folder, "gpu-a", **options) as server:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulated]:
+    with Simulated(tmp_path_factory.mktemp("backend"), "gpu-a", max_num_seqs=16) as server:
         yield server
+
+
+@pytest.fixture
+def backend(running: Simulated) -> Simulated:
+    running.pace(SLOWLY)
+    return running
 
 
 @pytest.fixture
@@ -67,8 +72,8 @@ def test_told_to_end_it_lets_go_of_its_traffic_step_by_step(
     folder: Path, backend: Simulated
 ) -> None:
     with (
-        start(folder, backend) as gateway,
-        listening(gateway.url, CHAT, question(CHAT, 150), **ALICE) as short,
+        start(folder, backend, propagation="3s", window="10s", margin="1s") as gateway,
+        listening(gateway.url, CHAT, question(CHAT, 60), **ALICE) as short,
         listening(gateway.url, CHAT, question(CHAT, 9000), **ALICE) as long,
     ):
         short.read(2)
@@ -79,17 +84,19 @@ def test_told_to_end_it_lets_go_of_its_traffic_step_by_step(
         assert gateway.status("/-/healthy") == 200
         taken = gateway.post(CHAT, question(CHAT, 5) | {"stream": False}, **ALICE)
         assert taken.status_code == 200
-        eventually(lambda: gateway.post(CHAT, question(CHAT, 5), **ALICE).status_code == 503)
-        assert time.monotonic() - began >= 1.0
+        eventually(lambda: gateway.post(CHAT, question(CHAT, 1), **ALICE).status_code == 503)
+        assert time.monotonic() - began >= 3.0
         refused = gateway.post(CHAT, question(CHAT, 5), **ALICE)
         assert refused.headers["retry-after"].isdecimal()
         assert refused.headers["connection"] == "close"
         assert refused.json()["error"]["type"] == "service_unavailable_error"
         assert gateway.status("/-/healthy") == 200
-        short.rest().is_one_whole_answer(CHAT, question(CHAT, 150))
+        backend.pace(QUICKLY)
+        short.rest().is_one_whole_answer(CHAT, question(CHAT, 60))
+        backend.pace(SLOWLY)
         heard = long.rest()
         assert gateway.wait() == 0
-        assert 2.5 < time.monotonic() - began < 10.0
+        assert time.monotonic() - began >= 9.0
         assert heard.goodbye
         assert heard.goodbye["reason"] == "shutdown"
         assert heard.goodbye["resumeToken"]
@@ -99,7 +106,7 @@ def test_told_to_end_it_lets_go_of_its_traffic_step_by_step(
         cut = rows[heard.goodbye["requestId"]]
         assert (cut.state, cut.completion_tokens) == ("partial", heard.goodbye["generatedTokens"])
         whole = rows[short.heard.headers["x-request-id"]]
-        assert (whole.state, whole.completion_tokens) == ("complete", 150)
+        assert (whole.state, whole.completion_tokens) == ("complete", 60)
         assert not list((folder / "gateway.journal").glob("*.journal"))
 
 
@@ -110,11 +117,11 @@ def tokens_of(heard: Heard) -> list[str]:
 def test_told_with_nothing_to_do_it_ends_after_the_propagation(
     folder: Path, backend: Simulated
 ) -> None:
-    with start(folder, backend) as gateway:
+    with start(folder, backend, window="600s") as gateway:
         began = time.monotonic()
         gateway.term()
         assert gateway.wait() == 0
-        assert 0.9 < time.monotonic() - began < 3.5
+        assert time.monotonic() - began >= 1.0
 
 
 def test_told_twice_it_cuts_at_once_with_frames_and_bills(folder: Path, backend: Simulated) -> None:
@@ -133,13 +140,11 @@ def test_told_twice_it_cuts_at_once_with_frames_and_bills(folder: Path, backend:
         gateway.term()
         eventually(lambda: gateway.status("/-/ready") == 503, "it was told")
         gateway.term()
-        began = time.monotonic()
         for stream in (one, two):
             heard = stream.rest()
             assert heard.goodbye
             assert heard.goodbye["resumeToken"]
         assert gateway.wait() == 0
-        assert time.monotonic() - began < 5.0
         waiting.join()
         rows = gateway.ledger()
         assert sorted(row.state for row in rows.values()) == ["failed", "partial", "partial"]
@@ -157,13 +162,14 @@ def test_another_gateway_takes_it_up_once_and_for_its_caller_alone(
 ) -> None:
     body = question(path, 250)
     with start(folder, backend) as first, listening(first.url, path, body, **ALICE) as stream:
-        stream.read(20)
+        stream.read(10)
         first.term()
         eventually(lambda: first.status("/-/ready") == 503, "it was told")
         first.term()
         heard = stream.rest()
         assert heard.goodbye
         assert first.wait() == 0
+        backend.pace(QUICKLY)
         with start(folder, backend, "second") as second:
             token = heard.goodbye["resumeToken"]
             named: dict[str, str] = {}
@@ -198,10 +204,12 @@ def test_a_stream_is_taken_up_again_and_again(folder: Path, backend: Simulated, 
         with start(folder, backend, f"gateway-{number}") as gateway:
             with listening(gateway.url, path, body, **named, **ALICE) as stream:
                 if number < 3:
-                    stream.read(15)
+                    stream.read(10)
                     gateway.term()
                     eventually(lambda g=gateway: g.status("/-/ready") == 503, "told")  # type: ignore[misc]
                     gateway.term()
+                else:
+                    backend.pace(QUICKLY)
                 parts.append(stream.rest())
             if number < 3:
                 goodbye = parts[-1].goodbye
@@ -216,17 +224,62 @@ def test_a_stream_is_taken_up_again_and_again(folder: Path, backend: Simulated, 
 
 
 @BOTH
+def test_a_token_with_which_nobody_can_go_on_is_not_spent(
+    folder: Path, backend: Simulated, path: str
+) -> None:
+    body = question(path, 200)
+    with start(folder, backend) as gateway, listening(gateway.url, path, body, **ALICE) as stream:
+        stream.read(15)
+        gateway.term()
+        eventually(lambda: gateway.status("/-/ready") == 503, "it was told")
+        gateway.term()
+        heard = stream.rest()
+        assert heard.goodbye
+        assert gateway.wait() == 0
+    again = {"x_resume_token": heard.goodbye["resumeToken"], **ALICE}
+
+    def is_refused(by: Gateway) -> None:
+        answer = by.post(path, body, **again)
+        assert answer.status_code == 503
+        assert answer.headers["retry-after"].isdecimal()
+
+    with (
+        Simulated(folder, "gpu-b", model="another") as other,
+        start(folder, other, "without-the-model") as gateway,
+    ):
+        is_refused(gateway)
+        is_refused(gateway)
+        gateway.term()
+        assert gateway.wait() == 0
+    with start(folder, backend, "ending", keep_alive="1500ms") as gateway:
+        gateway.admin("backends/gpu-a/drain", "POST")
+        with ThreadPoolExecutor(1) as asking:
+            refused = asking.submit(is_refused, gateway)
+            eventually(lambda: len(gateway.in_flight()) == 1, "it waits for a server")
+            gateway.term()
+            gateway.signal(signal.SIGINT)
+            refused.result()
+        assert gateway.wait() == 0
+    with start(folder, backend, "able") as gateway:
+        eventually(lambda: gateway.status("/-/ready") == 200, "its backend is up")
+        rest = hear(gateway.url, path, body, **again)
+        is_one_whole_answer(joined(heard, rest), path, body)
+        assert gateway.post(path, body, **again).status_code == 410
+
+
+@BOTH
 def test_who_lost_the_connection_goes_on_by_the_last_events_id(
     folder: Path, backend: Simulated, path: str
 ) -> None:
     body = question(path, 200)
     with start(folder, backend) as gateway:
         with listening(gateway.url, path, body, **ALICE) as stream:
-            heard = stream.read(20)
+            heard = stream.read(10)
             busy = gateway.post(path, body, last_event_id=heard.last_id, **ALICE)
             assert busy.status_code == 409
             assert busy.json()["error"]["code"] == "busy"
             assert busy.headers["retry-after"].isdecimal()
+        backend.pace(QUICKLY)
         answers = []
 
         def ask() -> int:
@@ -256,10 +309,11 @@ def test_the_official_client_does_not_notice_a_rollout(folder: Path, backend: Si
             for number, part in enumerate(chunks):
                 seen.add((part.id, part.created, part.model))
                 said += part.choices[0].delta.content or "" if part.choices else ""
-                if number == 20:
+                if number == 10:
                     one.term()
                     eventually(lambda: one.status("/-/ready") == 503, "it was told")
                     one.term()
+                    backend.pace(QUICKLY)
         assert said == text(CHAT, body)
         assert len(seen) == 1
         assert one.wait() == 0

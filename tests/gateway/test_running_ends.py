@@ -19,7 +19,9 @@ from tests.gateway.hearing import (
 )
 from tests.gateway.hostile import END, HEAD, Hostile, Play, answer, chunk, reset, said
 from tests.gateway.playing import Got
-from tests.gateway.running import Gateway, Simulated, eventually
+from tests.gateway.running import SLOWLY, Gateway, Simulated, eventually
+
+pytestmark = pytest.mark.long
 
 BOTH = pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
 REFUSED = json.dumps({"error": {"message": "cannot schedule new futures after shutdown"}}).encode()
@@ -314,7 +316,7 @@ def test_two_answers_at_once_are_never_spliced(against: Callable[[Play], Gateway
 @BOTH
 def test_a_backend_that_is_killed_is_not_noticed(tmp_path: Path, path: str) -> None:
     with (
-        Simulated(tmp_path, "gpu-a", steps_per_second=50) as dying,
+        Simulated(tmp_path, "gpu-a", steps_per_second=SLOWLY) as dying,
         Simulated(tmp_path, "gpu-b", steps_per_second=200) as other,
         Gateway(tmp_path, {"gpu-a": dying.url, "gpu-b": other.url}) as gateway,
         listening(gateway.url, path, question(path)) as stream,
@@ -332,7 +334,7 @@ def test_a_backend_that_is_killed_is_not_noticed(tmp_path: Path, path: str) -> N
 @BOTH
 def test_a_backend_that_freezes_is_not_noticed(tmp_path: Path, path: str) -> None:
     with (
-        Simulated(tmp_path, "gpu-a", steps_per_second=50) as frozen,
+        Simulated(tmp_path, "gpu-a", steps_per_second=SLOWLY) as frozen,
         Simulated(tmp_path, "gpu-b", steps_per_second=200) as other,
         Gateway(tmp_path, {"gpu-a": frozen.url, "gpu-b": other.url}) as gateway,
         listening(gateway.url, path, question(path)) as stream,

@@ -9,11 +9,12 @@ from random import Random
 import pytest
 
 from tests.gateway.hearing import CHAT, COMPLETIONS, Heard, listening, prompt_length, question
-from tests.gateway.running import Gateway, Simulated, eventually
+from tests.gateway.running import SECONDS, Gateway, Simulated, eventually
 
 CLIENTS = 8
 KILLS = 5
 LENGTHS = (5, 20, 60, 400)
+MOST_BYTES = 400_000  # what all clients have together when the gateway is killed, at most
 
 
 @dataclass
@@ -43,11 +44,16 @@ class Load:
             except OSError:
                 return
 
+    @property
+    def received(self) -> int:
+        """Bytes that all of them have by now."""
+        return sum(len(heard.raw) for _, _, heard in self.heard)
+
     def wait(self) -> None:
         """Wait for all clients, which have nobody to ask any more."""
         self.over.set()
         for thread in self._threads:
-            thread.join(30.0)
+            thread.join(SECONDS)
             assert not thread.is_alive()
 
 
@@ -72,7 +78,8 @@ def test_a_gateway_killed_at_any_moment_has_billed_what_its_clients_got(
             settled(gateway, seen)
             load = Load(gateway, random)
             eventually(lambda load=load: len(load.heard) >= CLIENTS, "all clients are at it")
-            threading.Event().wait(random.uniform(0.05, 1.5))
+            much = random.randint(1, MOST_BYTES)
+            eventually(lambda load=load, much=much: load.received >= much, f"{much} bytes")
             gateway.kill()
             load.wait()
         for path, body, heard in load.heard:

@@ -15,10 +15,11 @@ from tests.gateway.hearing import CHAT, COMPLETIONS, hear, listening, prompt_len
 from tests.gateway.hostile import Hostile, answer
 from tests.gateway.playing import Got
 from tests.gateway.recorded import comparable
-from tests.gateway.running import Gateway, Simulated, eventually
+from tests.gateway.running import SECONDS, SLOWLY, Gateway, Simulated, eventually
 
 BOTH = pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
 LARGEST = 20_000
+STEPS = 200.0
 USAGE = {"stream_options": {"include_usage": True}}
 CONTINUOUS = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 WISHES: dict[str, dict[str, object]] = {
@@ -32,14 +33,14 @@ WISHES: dict[str, dict[str, object]] = {
 
 @pytest.fixture(scope="module")
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulated]:
-    with Simulated(tmp_path_factory.mktemp("backend"), "gpu-a", steps_per_second=200) as server:
+    with Simulated(tmp_path_factory.mktemp("backend"), "gpu-a", steps_per_second=STEPS) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulated]:
     folder = tmp_path_factory.mktemp("other")
-    with Simulated(folder, "gpu-b", model="large", steps_per_second=200) as server:
+    with Simulated(folder, "gpu-b", model="large", steps_per_second=STEPS) as server:
         yield server
 
 
@@ -71,7 +72,7 @@ def test_without_a_stream_the_answer_is_the_backends(
 ) -> None:
     body = question(path) | {"stream": False}
     ours = gateway.post(path, body)
-    theirs = requests.post(backend.url + path, json=body, timeout=20.0)
+    theirs = requests.post(backend.url + path, json=body, timeout=SECONDS)
     choices = [one.json()["choices"][0] for one in (ours, theirs)]
     if path == CHAT:
         choices = [one | one["message"] for one in choices]
@@ -87,7 +88,7 @@ def test_without_a_stream_the_answer_is_the_backends(
 def test_embeddings_are_relayed_and_billed(gateway: Gateway, backend: Simulated) -> None:
     body = {"model": "tiny", "input": ["sea salt", "wind"]}
     ours = gateway.post("/v1/embeddings", body)
-    theirs = requests.post(f"{backend.url}/v1/embeddings", json=body, timeout=20.0)
+    theirs = requests.post(f"{backend.url}/v1/embeddings", json=body, timeout=SECONDS)
     assert ours.status_code == 200
     assert ours.json()["data"] == theirs.json()["data"]
     row = gateway.billed(ours.headers["x-request-id"], "complete")
@@ -96,7 +97,7 @@ def test_embeddings_are_relayed_and_billed(gateway: Gateway, backend: Simulated)
 
 
 def test_the_models_of_all_backends_are_listed_once(gateway: Gateway) -> None:
-    listed = requests.get(f"{gateway.url}/v1/models", timeout=20.0).json()
+    listed = requests.get(f"{gateway.url}/v1/models", timeout=SECONDS).json()
     assert listed["object"] == "list"
     assert [card["id"] for card in listed["data"]] == ["tiny", "large"]
     large = question(COMPLETIONS) | {"model": "large"}
@@ -105,24 +106,24 @@ def test_the_models_of_all_backends_are_listed_once(gateway: Gateway) -> None:
 
 
 def test_other_paths_are_passed_through(gateway: Gateway) -> None:
-    answered = requests.get(f"{gateway.url}/version?x=1", timeout=20.0)
+    answered = requests.get(f"{gateway.url}/version?x=1", timeout=SECONDS)
     assert answered.status_code == 200
     assert answered.json() == {"version": "0.32.0"}
-    assert requests.get(f"{gateway.url}/v2/none", timeout=20.0).status_code == 404
-    assert requests.delete(f"{gateway.url}/version", timeout=20.0).status_code == 405
+    assert requests.get(f"{gateway.url}/v2/none", timeout=SECONDS).status_code == 404
+    assert requests.delete(f"{gateway.url}/version", timeout=SECONDS).status_code == 405
 
 
 def test_head_is_answered_without_a_body(gateway: Gateway) -> None:
     with requests.Session() as kept:
         for path in ("/-/healthy", "/metrics", "/v1/models", "/v2/none", "/v2/none"):
-            answered = kept.head(gateway.url + path, timeout=5.0)
+            answered = kept.head(gateway.url + path, timeout=SECONDS)
             assert answered.status_code == (404 if path == "/v2/none" else 200)
             assert answered.content == b""
     eventually(lambda: gateway.in_flight() == [], "all are over")
 
 
 def test_a_relayed_answer_has_one_framing(gateway: Gateway) -> None:
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=10.0) as connection:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=SECONDS) as connection:
         connection.sendall(b"GET /version HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
         said = b""
         while data := connection.recv(65536):
@@ -157,7 +158,7 @@ def test_a_body_that_is_too_large_is_not_taken(gateway: Gateway) -> None:
     assert answered.status_code == 413
     assert "error" in answered.json()
     chunks = iter([b" " * LARGEST, b" "])
-    answered = requests.post(gateway.url + CHAT, data=chunks, timeout=20.0)
+    answered = requests.post(gateway.url + CHAT, data=chunks, timeout=SECONDS)
     assert answered.status_code == 413
 
 
@@ -195,8 +196,8 @@ def test_requests_are_spread_over_the_backends(tmp_path: Path) -> None:
         Simulated(tmp_path, "gpu-a", steps_per_second=50) as one,
         Simulated(tmp_path, "gpu-b", steps_per_second=50) as two,
         Gateway(tmp_path, {"gpu-a": one.url, "gpu-b": two.url}) as gateway,
-        listening(gateway.url, CHAT, question(CHAT, 200)) as first,
-        listening(gateway.url, CHAT, question(CHAT, 200)) as second,
+        listening(gateway.url, CHAT, question(CHAT, 3000)) as first,
+        listening(gateway.url, CHAT, question(CHAT, 3000)) as second,
     ):
         first.read(2)
         second.read(2)
@@ -219,7 +220,7 @@ def test_only_those_with_a_key_are_answered_and_each_so_much(
             assert gateway.status("/v1/models") == 401
             assert gateway.status("/version") == 401
         alice, bob = {"authorization": "Bearer key-a"}, {"authorization": "Bearer key-b"}
-        with listening(gateway.url, CHAT, question(CHAT, 2000), **alice) as stream:
+        with listening(gateway.url, CHAT, question(CHAT, 9000), **alice) as stream:
             stream.read(2)
             refused = gateway.post(CHAT, question(CHAT), **alice)
             assert refused.status_code == 429
@@ -242,20 +243,22 @@ def test_a_backends_key_is_its_own(tmp_path: Path) -> None:
         said = requests.get(
             f"{gateway.url}/echo",
             headers={"authorization": "Bearer secret", "x-mine": "1"},
-            timeout=20.0,
+            timeout=SECONDS,
         ).json()
         assert "authorization" not in said
         assert said["x-mine"] == "1"
         assert said["x-request-id"]
 
 
-def test_the_same_key_twice_is_charged_once(gateway: Gateway) -> None:
+def test_the_same_key_twice_is_charged_once(gateway: Gateway, backend: Simulated) -> None:
     named = {"idempotency_key": "order-66", "authorization": "Bearer me"}
+    backend.pace(SLOWLY)
     with listening(gateway.url, CHAT, question(CHAT, 400), **named) as stream:
         stream.read(2)
         busy = gateway.post(CHAT, question(CHAT), **named)
         assert busy.status_code == 409
         assert busy.headers["retry-after"].isdecimal()
+        backend.pace(STEPS)
         assert hear(gateway.url, CHAT, question(CHAT), idempotency_key="order-66").status == 200
         stream.rest()
     gateway.billed(stream.heard.headers["x-request-id"], "complete")

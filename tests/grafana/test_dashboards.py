@@ -1,6 +1,7 @@
 """The built dashboards are what the code builds, and every query in them can be answered."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,21 +11,37 @@ import yaml
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 import exporter.families
+import gateway.families
 import remediator.families
 from demo import parts
 from fleet.state import State
+from gateway.standing import Traffic
 from grafana.build import BUILT, DASHBOARDS, rendered
-from grafana.dashboards import lifeguard
 from grafana.promql import grouping_labels, selectors
 from grafana.queries import Query, queries
+from grafana.rows.gateway.traffic import COLOURS
 from grafana.states import BEST_FIRST, LOOKS
 
 ROOT = Path(__file__).parents[2]
-NAMES = {**exporter.families.NAMES, **remediator.families.NAMES, "up": ("job",)}
-MODEL: dict[str, Any] = json.loads((BUILT / "lifeguard.json").read_text())
-PANELS: list[dict[str, Any]] = [p for p in MODEL["panels"] if p["type"] != "row"]
+# Gateways differ in what they tell, so their addresses may be shown.
+OF_GATEWAYS = {name: (*labels, "instance") for name, labels in gateway.families.NAMES.items()}
+NAMES = {
+    **exporter.families.NAMES,
+    **remediator.families.NAMES,
+    **OF_GATEWAYS,
+    **{f"{name}_bucket": ("le", "instance") for name in gateway.families.HISTOGRAMS},
+    "up": ("job",),
+}
+MODELS: dict[str, dict[str, Any]] = {
+    file.name: json.loads(file.read_text()) for file in sorted(BUILT.glob("*.json"))
+}
+MODEL = MODELS["lifeguard.json"]
+PANELS: list[dict[str, Any]] = [
+    panel for model in MODELS.values() for panel in model["panels"] if panel["type"] != "row"
+]
 QUERIES = queries()
 
+each_dashboard = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 each_panel = pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
 each_query = pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.panel)
 
@@ -39,19 +56,24 @@ def test_nothing_else_is_built() -> None:
     assert {file.name for file in BUILT.iterdir()} == set(DASHBOARDS)
 
 
-def test_building_twice_gives_the_same() -> None:
-    assert rendered(lifeguard.dashboard()) == rendered(lifeguard.dashboard())
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_building_twice_gives_the_same(name: str) -> None:
+    assert rendered(DASHBOARDS[name]()) == rendered(DASHBOARDS[name]())
 
 
-def test_links_to_the_dashboard_stay_good() -> None:
-    assert MODEL["uid"] == "vllm-lifeguard"
+def test_links_to_the_dashboards_stay_good() -> None:
+    assert {name: model["uid"] for name, model in MODELS.items()} == {
+        "gateway.json": "vllm-lifeguard-gateway",
+        "lifeguard.json": "vllm-lifeguard",
+    }
 
 
-def test_grafanas_own_types_read_it_back_unchanged() -> None:
-    again = Dashboard.from_json(json.loads((BUILT / "lifeguard.json").read_text()))
-    assert again.uid == MODEL["uid"]
+@each_dashboard
+def test_grafanas_own_types_read_it_back_unchanged(model: dict[str, Any]) -> None:
+    again = Dashboard.from_json(model)
+    assert again.uid == model["uid"]
     panels = json.loads(rendered(again))["panels"]
-    assert panels == MODEL["panels"]
+    assert panels == model["panels"]
 
 
 @each_panel
@@ -75,9 +97,10 @@ def test_a_panel_asks_the_chosen_data_source(panel: dict[str, Any]) -> None:
     assert len(set(references)) == len(references)
 
 
-def test_panels_neither_overlap_nor_leave_the_grid() -> None:
+@each_dashboard
+def test_panels_neither_overlap_nor_leave_the_grid(model: dict[str, Any]) -> None:
     taken: set[tuple[int, int]] = set()
-    for panel in MODEL["panels"]:
+    for panel in model["panels"]:
         at = panel["gridPos"]
         cells = {
             (x, y)
@@ -87,7 +110,7 @@ def test_panels_neither_overlap_nor_leave_the_grid() -> None:
         assert at["x"] + at["w"] <= 24, panel["title"]
         assert not cells & taken, panel["title"]
         taken |= cells
-    assert len({panel["id"] for panel in MODEL["panels"]}) == len(MODEL["panels"])
+    assert len({panel["id"] for panel in model["panels"]}) == len(model["panels"])
 
 
 def test_the_first_row_says_whether_anything_is_stuck_or_being_restarted() -> None:
@@ -95,14 +118,33 @@ def test_the_first_row_says_whether_anything_is_stuck_or_being_restarted() -> No
     assert row[:2] == ["Stuck or dead", "Being restarted"]
 
 
-def test_the_variables_choose_a_data_source_and_backends() -> None:
-    variables = {v["name"]: v for v in MODEL["templating"]["list"]}
-    assert list(variables) == ["datasource", "backend"]
-    assert variables["backend"]["allValue"] == ".*"
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [("lifeguard.json", ["backend"]), ("gateway.json", ["backend", "model"])],
+)
+def test_the_variables_choose_a_data_source_and_backends(name: str, chosen: list[str]) -> None:
+    variables = {v["name"]: v for v in MODELS[name]["templating"]["list"]}
+    assert list(variables) == ["datasource", *chosen]
+    assert all(variables[each]["allValue"] == ".*" for each in chosen)
+    for each in chosen:
+        for selector in selectors(
+            re.sub(r"label_values\((\w+), \w+\)", r"\1", query_of(variables[each]))
+        ):
+            assert each in NAMES[selector.metric]
     provisioned = yaml.safe_load(
         (ROOT / "grafana" / "provisioning" / "datasources" / "prometheus.yml").read_text()
     )["datasources"]
     assert variables["datasource"]["current"]["value"] in {d["uid"] for d in provisioned}
+
+
+def query_of(variable: dict[str, Any]) -> str:
+    """The text of a variable's query, however Grafana's types hold it."""
+    said = variable["query"]
+    return str(said if isinstance(said, str) else said["query"])
+
+
+def test_the_dashboards_words_for_traffic_are_the_gateways() -> None:
+    assert list(COLOURS) == list(Traffic)
 
 
 def test_restarts_are_marked_on_the_time_axis() -> None:
@@ -130,7 +172,8 @@ def test_a_query_uses_metrics_and_labels_that_exist(query: Query) -> None:
 @each_query
 def test_a_query_has_no_variable_left_and_no_address_of_an_exporter(query: Query) -> None:
     assert "$" not in query.expr
-    assert "instance" not in query.expr
+    if not all(selector.metric in OF_GATEWAYS for selector in selectors(query.expr)):
+        assert "instance" not in query.expr
 
 
 @each_panel

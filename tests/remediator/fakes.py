@@ -200,5 +200,5 @@ def in_background(job: Callable[[], None]) -> Iterator[threading.Thread]:
     thread = threading.Thread(target=job)
     thread.start()
     yield thread
-    thread.join(10)
+    thread.join(60.0)
     assert not thread.is_alive()

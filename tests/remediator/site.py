@@ -131,7 +131,7 @@ def served(app: Flask, tls: ssl.SSLContext | None = None) -> Iterator[str]:
         yield f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
-        thread.join(10)
+        thread.join(60.0)
         server.server_close()
 
 
@@ -152,5 +152,5 @@ def turning(stage: Stage, seconds_a_turn: float = 1.0) -> Iterator[None]:
         yield
     finally:
         stop.set()
-        thread.join(10)
+        thread.join(60.0)
         assert not thread.is_alive()

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from demo.child import free_ports
 from remediator.alertmanager import Alertmanager, in_trouble
 from remediator.case import AlertState, Standing
 from tests.remediator.making import at, incident
@@ -143,10 +144,7 @@ def test_an_error_is_unknown_and_never_not_silenced(status: int) -> None:
 
 
 def test_an_alertmanager_that_nobody_is_is_unknown() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    found = Alertmanager(f"http://127.0.0.1:{port}").standing(incident())
+    found = Alertmanager(f"http://127.0.0.1:{free_ports(1)[0]}").standing(incident())
     assert found.state is AlertState.UNKNOWN
     assert "refused" in found.why
 

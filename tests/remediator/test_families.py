@@ -1,5 +1,6 @@
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ def test_names_and_labels_are_the_public_ones() -> None:
         "remediator_restarts_total": ("backend",),
         "remediator_foreign_restarts_total": ("backend",),
         "remediator_attempts_in_progress": (),
+        "remediator_restart_under_way": ("backend",),
         "remediator_incidents_open": ("backend",),
         "remediator_held": ("backend", "reason"),
         "remediator_escalated": ("backend", "reason"),
@@ -78,6 +80,7 @@ def test_what_can_be_counted_is_there_at_zero(stage: Stage) -> None:
     for name in BACKENDS:
         assert value(stage, "remediator_restarts_total", backend=name) == 0
         assert value(stage, "remediator_incidents_open", backend=name) == 0
+        assert value(stage, "remediator_restart_under_way", backend=name) == 0
         for end in ENDS:
             assert value(stage, "remediator_attempts_total", backend=name, outcome=end) == 0
     for result in Received:
@@ -101,6 +104,8 @@ def test_a_restart_from_its_beginning_to_its_end(stage: Stage) -> None:
     stage.tell()
     stage.pass_(120)
     assert value(stage, "remediator_attempts_in_progress") == 1
+    assert value(stage, "remediator_restart_under_way", backend="gpu-a") == 1
+    assert value(stage, "remediator_restart_under_way", backend="gpu-b") == 0
     assert value(stage, "remediator_restarts_total", backend="gpu-a") == 1
     begun = value(stage, "remediator_last_restart_timestamp_seconds", backend="gpu-a")
     assert begun == stage.all_attempts[0].acting_at.timestamp()  # type: ignore[union-attr]
@@ -111,6 +116,7 @@ def test_a_restart_from_its_beginning_to_its_end(stage: Stage) -> None:
     stage.witness.afterwards = BACK
     stage.pass_(30)
     assert value(stage, "remediator_attempts_in_progress") == 0
+    assert value(stage, "remediator_restart_under_way", backend="gpu-a") == 0
     assert value(stage, "remediator_attempts_total", backend="gpu-a", outcome="recovered") == 1
     assert value(stage, "remediator_decisions_total", action="restart", reason="stuck") == 1
 
@@ -122,6 +128,26 @@ def test_counts_of_attempts_survive_the_program(stage: Stage) -> None:
     stage.kill_and_start()
     assert value(stage, "remediator_attempts_total", backend="gpu-a", outcome="recovered") == 1
     assert value(stage, "remediator_restarts_total", backend="gpu-a") == 1
+
+
+def test_a_restart_that_is_planned_or_not_made_is_not_under_way(tmp_path: Path) -> None:
+    with Stage(tmp_path, settings(*map(backend, BACKENDS), mode=Mode.SHADOW)) as stage:
+        stage.tell()
+        stage.pass_(120)
+        assert value(stage, "remediator_attempts_in_progress") == 1
+        assert value(stage, "remediator_restart_under_way", backend="gpu-a") == 0
+        attempt = stage.all_attempts[0]
+        planned = replace(attempt, mode=Mode.ACT, acting_at=None)
+        stage.store.attempts.under_way = lambda: (planned,)  # type: ignore[method-assign]
+        assert value(stage, "remediator_restart_under_way", backend="gpu-a") == 0
+
+
+def test_a_restart_is_under_way_after_a_start_of_the_remediator_too(stage: Stage) -> None:
+    stage.witness.afterwards = GONE
+    stage.tell()
+    stage.pass_(120)
+    stage.kill_and_start()
+    assert value(stage, "remediator_restart_under_way", backend="gpu-a") == 1
 
 
 def test_what_is_held_is_shown_while_it_is_held(stage: Stage) -> None:

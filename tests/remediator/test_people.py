@@ -11,6 +11,8 @@ from tests.exporter.test_browser import contrast
 from tests.remediator.scenes import HOSTILE, NAMES, everything
 from tests.remediator.site import served, site
 
+pytestmark = pytest.mark.long
+
 PHONE, DESK = 360, 1280
 PATHS = ("/", "/backends/gpu-d", f"/backends/{NAMES[-1]}", "/backends/gpu-f", "/backends/gpu-a")
 SCREENS = [

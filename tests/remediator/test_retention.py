@@ -67,7 +67,7 @@ def test_two_may_forget_at_the_same_time(tmp_path: Path) -> None:
     errors: list[OSError] = []
 
     def forget() -> None:
-        start.wait(10)
+        start.wait(60.0)
         try:
             forget_old(tmp_path, 3, "")
         except OSError as error:

@@ -26,7 +26,7 @@ from remediator.tls import Renewed, TlsError
 MOST = 100_000
 HALF_OPEN = 300
 THOUSAND = 1000
-SOON = 5.0
+SOON = 60.0
 
 
 def echo(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

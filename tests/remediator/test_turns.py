@@ -47,7 +47,7 @@ def test_the_urgent_go_first_and_all_in_their_order(
     order: list[str], started: list[threading.Thread]
 ) -> None:
     for thread in started:
-        thread.join(5)
+        thread.join(60.0)
     assert order == ["URGENT c", "URGENT e", "a", "b", "d", "f"]
 
 
@@ -67,6 +67,6 @@ def test_a_notification_is_urgent(tmp_path: Path) -> None:
     with turns.turn(urgent=False):
         noting.start()
         assert eventually(lambda: len(turns._urgent) == 1)
-    noting.join(5)
+    noting.join(60.0)
     assert store.incidents.open() != ()
     store.close()

@@ -1,10 +1,10 @@
 """Proofs over real sockets: what is asked of a server, what is never asked, and what is seen."""
 
-import socket
 from datetime import UTC, datetime
 
 import pytest
 
+from demo.child import free_ports
 from fleet.backend import Backend
 from fleet.settings import Mode
 from remediator.incident import AttemptState
@@ -31,10 +31,7 @@ def prove(server: TinyVLLM, engine: str | None = "0") -> Proof:
 
 def nobody() -> Backend:
     """A backend at a port where nobody listens."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    return making.backend(url=f"http://127.0.0.1:{port}")
+    return making.backend(url=f"http://127.0.0.1:{free_ports(1)[0]}")
 
 
 def test_a_frozen_engine_is_still_and_does_not_answer() -> None:

@@ -22,6 +22,8 @@ from tests.remediator.fakes import Later, in_background
 from tests.remediator.making import alert, at, backend, reading, settings
 from tests.remediator.stage import BACK, GONE, Stage, planned
 
+pytestmark = pytest.mark.long
+
 RECOVERED, INTERRUPTED = AttemptState.RECOVERED, AttemptState.INTERRUPTED
 STARTING, ACTING, PLANNED = AttemptState.STARTING, AttemptState.ACTING, AttemptState.PLANNED
 

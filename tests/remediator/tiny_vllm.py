@@ -144,7 +144,7 @@ class TinyVLLM:
 
     def post(self, handler: BaseHTTPRequestHandler) -> None:
         if self.behaves.answers == 0:
-            self.thawed.wait(10)
+            self.thawed.wait(60.0)
         self._send(handler, self.behaves.answers or 200, json.dumps({"choices": [{}]}))
 
     @staticmethod

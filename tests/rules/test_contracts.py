@@ -8,8 +8,10 @@ import yaml
 
 import exporter.families
 import fleet.reading
+import gateway.families
 import remediator.families
 from fleet.state import State
+from gateway.standing import Traffic
 from grafana.promql import grouping_labels, selectors
 from remediator.decision import RECORDED, Action
 from remediator.incident import AttemptState
@@ -43,7 +45,20 @@ VLLM = {
     # Chosen by a pattern.
     "__name__": (),
 }
-NAMES = {**exporter.families.NAMES, **remediator.families.NAMES, **PROMETHEUS, **VLLM}
+# A histogram is asked for its count, sum and buckets.
+HISTOGRAMS = {
+    f"{name}{end}": labels
+    for name in gateway.families.HISTOGRAMS
+    for end, labels in (("_count", ()), ("_sum", ()), ("_bucket", ("le",)))
+}
+NAMES = {
+    **exporter.families.NAMES,
+    **remediator.families.NAMES,
+    **gateway.families.NAMES,
+    **HISTOGRAMS,
+    **PROMETHEUS,
+    **VLLM,
+}
 HEADINGS = re.findall(r"^## (.+)$", RUNBOOK.read_text(), re.MULTILINE)
 
 CONTRACT = {
@@ -61,11 +76,18 @@ CONTRACT = {
     "VLLMForeignRestartRepeated",
     "VLLMExporterDown",
     "VLLMExporterStale",
+    "VLLMExporterReloadFailed",
+    "VLLMExporterDiscoveryFailing",
     "VLLMRemediatorDown",
     "VLLMRemediationHeld",
     "VLLMRemediationFailed",
     "VLLMRemediated",
     "VLLMRemediationStorm",
+    "VLLMGatewayDown",
+    "VLLMGatewayLedgerBehind",
+    "VLLMGatewayRefusing",
+    "VLLMGatewayStreamsCut",
+    "VLLMGatewayResumeStorm",
     "VLLMDirectEngineStuck",
     "VLLMDirectEngineStillStuck",
     "VLLMDirectEngineQuiet",
@@ -225,9 +247,12 @@ def matched(expr: str, label: str) -> set[str]:
 @each_expression_on_exporters
 def test_an_expression_uses_values_that_the_programs_give(name: str, expr: str) -> None:
     del name
+    interrupted = set(gateway.families.REASONS)
     held_for = {reason for action, reason in RECORDED if action is Action.HOLD}
     assert matched(expr, "state") <= set(State)
-    assert matched(expr, "reason") <= held_for
+    assert matched(expr, "reason") <= (interrupted if "gateway_interrupted" in expr else held_for)
+    assert matched(expr, "status") <= set(gateway.families.STATUSES)
+    assert matched(expr, "traffic") <= set(Traffic)
     assert matched(expr, "outcome") <= set(AttemptState)
 
 

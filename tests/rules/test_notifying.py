@@ -259,7 +259,12 @@ MUTED: Mapping[str, tuple[str, set[str]]] = {
     "repaired says more than restarted": ("VLLMRemediated", {"VLLMBackendRestarted"}),
     "a loop says more than one restart": (
         "VLLMBackendRestartLoop",
-        {"VLLMBackendRestarted", "VLLMForeignRestart", "VLLMForeignRestartRepeated"},
+        {
+            "VLLMBackendRestarted",
+            "VLLMForeignRestart",
+            "VLLMForeignRestartRepeated",
+            "VLLMGatewayResumeStorm",
+        },
     ),
     "a person was told by the first": ("VLLMDirectEngineStuck", {"VLLMDirectEngineStillStuck"}),
     "held says more than not restarted": ("VLLMRemediationHeld", {"VLLMEngineStillStuck"}),
@@ -271,6 +276,7 @@ MUTED: Mapping[str, tuple[str, set[str]]] = {
             "VLLMBackendDown",
             "VLLMBackendUnresponsive",
             "VLLMBackendUnjudged",
+            "VLLMGatewayResumeStorm",
         },
     ),
     "a storm says more than what it does to one": (
@@ -281,9 +287,11 @@ MUTED: Mapping[str, tuple[str, set[str]]] = {
             "VLLMEngineStillStuck",
             "VLLMBackendDown",
             "VLLMBackendUnresponsive",
+            "VLLMGatewayResumeStorm",
         },
     ),
     "no exporter says more than a stale one": ("VLLMExporterDown", {"VLLMExporterStale"}),
+    "no bill says more than no new requests": ("VLLMGatewayLedgerBehind", {"VLLMGatewayRefusing"}),
 }
 
 
@@ -302,8 +310,8 @@ def test_what_says_more_mutes_what_says_less_of_the_same_server(
     alertmanager.tell(source, here, firing=False)
     assert (target, here) in inhibited
     assert (source, here) not in inhibited
-    # An exporter and a storm are none of the servers: what they say holds for all of them.
-    of_all = source in {"VLLMExporterDown", "VLLMRemediationStorm"}
+    # An exporter, a storm and a bill are none of the servers: what they say holds for all of them.
+    of_all = source in {"VLLMExporterDown", "VLLMRemediationStorm", "VLLMGatewayLedgerBehind"}
     assert ((target, beside) in inhibited) is of_all
 
 

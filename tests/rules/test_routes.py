@@ -27,11 +27,18 @@ TABLE = {
     "VLLMForeignRestartRepeated": PERSON,
     "VLLMExporterDown": PERSON,
     "VLLMExporterStale": PERSON,
+    "VLLMExporterReloadFailed": PERSON,
+    "VLLMExporterDiscoveryFailing": PERSON,
     "VLLMRemediatorDown": PERSON,
     "VLLMRemediationHeld": PERSON,
     "VLLMRemediationFailed": PERSON,
     "VLLMRemediated": NOBODY,
     "VLLMRemediationStorm": PERSON,
+    "VLLMGatewayDown": PERSON,
+    "VLLMGatewayLedgerBehind": PERSON,
+    "VLLMGatewayRefusing": PERSON,
+    "VLLMGatewayStreamsCut": PERSON,
+    "VLLMGatewayResumeStorm": PERSON,
     "VLLMDirectEngineStuck": PERSON,
     "VLLMDirectEngineStillStuck": PERSON,
     "VLLMDirectEngineQuiet": NOBODY,
@@ -93,6 +100,15 @@ def test_each_alert_reaches_whom_it_is_for(alert: Alert) -> None:
 )
 def test_only_the_label_decides(labels: dict[str, str], expected: str) -> None:
     assert receivers(**labels) == expected
+
+
+@pytest.mark.parametrize(
+    "alert", [a for a in ALERTS if "Gateway" in a.name], ids=lambda alert: alert.name
+)
+def test_what_clients_see_at_the_gateway_restarts_nothing(alert: Alert) -> None:
+    """The remediator neither hears of it nor counts it as a server in trouble."""
+    assert set(alert.labels) == {"severity"}
+    assert alert.labels["severity"] in {"warning", "critical"}
 
 
 def test_the_webhook_is_where_the_remediator_listens_and_bears_its_token() -> None:

@@ -43,7 +43,7 @@ class DnsServer:
     ) -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
             end.sendto(b"", ("127.0.0.1", self.port))
-        self._thread.join(10.0)
+        self._thread.join(60.0)
         self._socket.close()
         assert not self._thread.is_alive()
 

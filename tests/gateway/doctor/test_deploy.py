@@ -3,29 +3,26 @@
 import json
 import subprocess
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.error import HTTPError, URLError
+from typing import ClassVar
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 
 from demo.child import free_ports
-from demo.parts import nginx
 from fleet.gather import gather
 from gateway.doctor.__main__ import KNOWN
 from gateway.doctor.rule import Rule
 from gateway.doctor.source import findings
+from tests.gateway.nginx import command, proxied, written
 
 ROOT = Path(__file__).parents[3]
-CONF = ROOT / "deploy" / "nginx" / "gateway.conf"
-TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-START_SECONDS = 20.0
 
 
 def test_doctor_finds_nothing_in_what_is_deployed() -> None:
@@ -43,7 +40,9 @@ def test_doctor_finds_nothing_in_what_is_deployed() -> None:
          Rule.GRACE_GATEWAY),
         ("kubernetes/gateway.yaml", "path: /-/healthy", "path: /-/ready", Rule.LIVENESS_READY),
         ("kubernetes/gateway.yaml", "maxUnavailable: 1", "maxUnavailable: 0", Rule.PDB_BLOCKS),
-        ("nginx/gateway.conf", "error timeout;", "error timeout non_idempotent;", Rule.RETRY_POST),
+        ("nginx/gateway.conf", "proxy_set_header X-Request-Id $named;", "", Rule.RETRY_POST),
+        ("nginx/gateway.conf", "max_fails=0", "max_fails=1", Rule.MAX_FAILS),
+        ("nginx/gateway.conf", "keepalive_timeout 60s", "keepalive_timeout 1h", Rule.IDLE_REUSE),
         ("nginx/gateway.conf", "timeout 10m", "timeout 10s", Rule.PROXY_SHUTDOWN),
     ],
 )  # fmt: skip
@@ -54,22 +53,6 @@ def test_doctor_would_see_it(tmp_path: Path, name: str, right: str, wrong: str, 
     copy.write_text(text.replace(right, wrong))
     found = findings(gather([str(copy)], KNOWN).sources)
     assert {str(each.rule) for each in found} == {rule}
-
-
-def written(folder: Path, port: int, gateways: dict[str, int]) -> Path:
-    """The file with other ports, and with its temporary files in a folder."""
-    text = CONF.read_text().replace("listen 80;", f"listen 127.0.0.1:{port};")
-    for address, at in gateways.items():
-        text = text.replace(f"{address}:8080", f"127.0.0.1:{at}")
-    temporary = "".join(f"{each}_temp_path {folder}/{each};\n" for each in TEMPORARY)
-    text = text.replace("http {\n", f"http {{\naccess_log off;\n{temporary}", 1)
-    path = folder / "nginx.conf"
-    path.write_text(f"pid {folder}/nginx.pid;\ndaemon off;\nerror_log stderr;\n{text}")
-    return path
-
-
-def command(folder: Path, path: Path) -> list[str]:
-    return [nginx(), "-e", "stderr", "-p", str(folder), "-c", str(path)]
 
 
 def test_nginx_takes_the_file(tmp_path: Path) -> None:
@@ -112,31 +95,12 @@ def serving(handler: type[Gateway]) -> Iterator[int]:
         thread.join()
 
 
-@contextmanager
-def proxied(folder: Path, gateways: dict[str, int]) -> Iterator[str]:
-    port = free_ports(1)[0]
-    path = written(folder, port, gateways)
-    with subprocess.Popen(command(folder, path), stderr=subprocess.DEVNULL) as started:
-        url = f"http://127.0.0.1:{port}"
-        end = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                urlopen(f"{url}/metrics", timeout=5).close()
-            except HTTPError as error:
-                error.close()
-                break
-            except URLError:
-                assert time.monotonic() < end, "nginx does not listen"
-                time.sleep(0.05)
-        yield url
-        started.terminate()
-        started.wait(20)
-
-
-def ask(url: str) -> int:
+def ask(url: str, named: str = "") -> int:
     body = json.dumps({"model": "m", "prompt": "x" * 2000}).encode()
     try:
-        with urlopen(Request(f"{url}/v1/completions", data=body), timeout=30) as answer:
+        headers = {"x-request-id": named} if named else {}
+        request = Request(f"{url}/v1/completions", data=body, headers=headers)
+        with urlopen(request, timeout=30) as answer:
             return answer.status if answer.read() == body else 0
     except HTTPError as error:
         error.close()
@@ -166,20 +130,54 @@ def test_a_gateway_that_is_gone_costs_no_request(tmp_path: Path) -> None:
         assert Counter(ask(url) for _ in range(30)) == {200: 30}
 
 
-def test_a_post_that_broke_amid_its_way_is_not_sent_again(tmp_path: Path) -> None:
-    asked: list[str] = []
+class Breaking(Gateway):
+    """Breaks off whatever it is asked, and keeps the ids."""
 
-    class Breaking(Gateway):
-        def do_POST(self) -> None:
-            asked.append(self.path)
-            self.close_connection = True
+    ids: ClassVar[list[str]] = []
 
+    def do_POST(self) -> None:
+        self.ids.append(self.headers["x-request-id"])
+        self.close_connection = True
+
+
+@pytest.fixture
+def broken_off() -> Iterator[list[str]]:
+    yield Breaking.ids
+    Breaking.ids.clear()
+
+
+@pytest.mark.parametrize("named", ["", "mine"])
+def test_a_post_that_broke_off_is_sent_to_each_gateway_once_and_under_one_id(
+    tmp_path: Path, broken_off: list[str], named: str
+) -> None:
     with ExitStack() as stack:
         ports = [stack.enter_context(serving(Breaking)) for _ in range(2)]
         gateways = dict(zip(("10.0.0.11", "10.0.0.12"), ports, strict=True))
         url = stack.enter_context(proxied(tmp_path, gateways))
-        assert ask(url) == 502
-    assert asked == ["/v1/completions"]
+        assert ask(url, named) == 502
+        first, again = broken_off
+        assert first == again != ""
+        assert named in ("", first)
+        assert ask(url, named) == 502
+        assert (broken_off[-1] == first) == bool(named)
+
+
+def test_a_gateway_that_breaks_off_before_it_answers_costs_no_request(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        ports = [stack.enter_context(serving(one)) for one in (Breaking, Gateway)]
+        gateways = dict(zip(("10.0.0.11", "10.0.0.12"), ports, strict=True))
+        url = stack.enter_context(proxied(tmp_path, gateways))
+        assert Counter(ask(url) for _ in range(30)) == {200: 30}
+
+
+def test_where_all_refuse_the_last_one_says_so_and_it_is_asked_again_at_once(
+    tmp_path: Path,
+) -> None:
+    with ExitStack() as stack:
+        ports = [stack.enter_context(serving(Draining)) for _ in range(2)]
+        gateways = dict(zip(("10.0.0.11", "10.0.0.12"), ports, strict=True))
+        url = stack.enter_context(proxied(tmp_path, gateways))
+        assert [ask(url) for _ in range(5)] == [503] * 5
 
 
 def test_the_pages_for_operators_are_not_for_everybody(tmp_path: Path) -> None:

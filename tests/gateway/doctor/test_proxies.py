@@ -11,6 +11,7 @@ from tests.gateway.doctor.judging import judged_files, rules
 
 GOOD = "proxy_http_version 1.1; proxy_set_header Connection ''; proxy_buffering off;"
 LONG = "proxy_read_timeout 15m;"
+NAMED, UNNAMED = (f"proxy_set_header x-request-ID {value};" for value in ("$request_id", "''"))
 
 
 def nginx(location: str, server: str = "", http: str = "", path: str = "/v1/") -> list[str]:
@@ -33,6 +34,8 @@ def nginx(location: str, server: str = "", http: str = "", path: str = "/v1/") -
         (LONG + "proxy_set_header Host $host;", GOOD, ["http-close"]),
         (GOOD + LONG + "proxy_next_upstream error non_idempotent;", "", ["retry-post"]),
         (GOOD + LONG + "proxy_next_upstream http_503 http_429 non_idempotent;", "", []),
+        (GOOD + LONG + NAMED + "proxy_next_upstream error http_503 non_idempotent;", "", []),
+        (GOOD + LONG + UNNAMED + "proxy_next_upstream error non_idempotent;", "", ["retry-post"]),
         (GOOD + LONG + "proxy_next_upstream error timeout http_502;", "", []),
         (GOOD + LONG, "gzip on; gzip_types text/css;", []),
         (GOOD + LONG, "gzip on; gzip_types *;", ["gzip-events"]),
@@ -65,6 +68,22 @@ def test_a_location_is_ours_by_its_path_or_its_upstream(
     text = "upstream named { server vllm-a:8000; }\nserver { location PATH { proxy_pass TO; } }"
     found = rules(a_conf=text.replace("PATH", path).replace("TO", target))
     assert ("target-unknown" not in found) == known
+
+
+@pytest.mark.parametrize(
+    ("upstream", "expected"),
+    [
+        ("server a:1;", []),
+        ("server a:1 max_fails=0; server b:1 weight=2 max_fails=0;", []),
+        ("server a:1 max_fails=0; server b:1;", ["max-fails"]),
+        ("server a:1 max_fails=1 fail_timeout=1s; server b:1 max_fails=0;", ["max-fails"]),
+        ("server a:1; keepalive 8; keepalive_timeout 674s;", []),
+        ("server a:1; keepalive 8; keepalive_timeout 675s;", ["idle-reuse"]),
+        ("server a:1; keepalive_timeout $t;", []),
+    ],
+)
+def test_an_upstream_is_judged_by_its_servers(upstream: str, expected: list[str]) -> None:
+    assert nginx(GOOD + LONG, http=f"upstream gw {{ {upstream} }}") == expected
 
 
 def test_an_include_is_put_where_it_stands() -> None:
@@ -255,9 +274,16 @@ def test_a_proxy_has_the_window_and_need_not_have_more(seconds: int, expected: l
     assert rules(a_conf=text + "proxy_pass http://a; } }\n") == expected
 
 
+@pytest.mark.parametrize(("seconds", "expected"), [(674, []), (675, ["idle-reuse"])])
+def test_an_alb_closes_idle_connections_first(seconds: int, expected: list[str]) -> None:
+    idle = "alb.ingress.kubernetes.io/load-balancer-attributes"
+    said = f"{idle}: idle_timeout.timeout_seconds={seconds}"
+    assert rules(a_yaml=INGRESS.replace("ANNOTATIONS", said).replace("CLASS", "alb")) == expected
+
+
 @pytest.mark.parametrize(("seconds", "expected"), [(60, []), (59, ["deregistration"])])
 def test_a_target_group_has_the_window(seconds: int, expected: list[str]) -> None:
-    idle = "alb.ingress.kubernetes.io/load-balancer-attributes: idle_timeout.timeout_seconds=900"
+    idle = "alb.ingress.kubernetes.io/load-balancer-attributes: idle_timeout.timeout_seconds=660"
     delay = f"{TARGETS}: deregistration_delay.timeout_seconds={seconds}"
     text = INGRESS.replace("ANNOTATIONS", f"{idle}, {delay}").replace("CLASS", "alb")
     assert rules(a_yaml=text) == expected

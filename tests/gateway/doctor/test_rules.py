@@ -57,6 +57,9 @@ EXPECTED: dict[str, list[tuple[int, Rule]]] = {
         (10, Rule.IDLE_TIMEOUT),
     ],
     "nginx/conf.d/chat.conf": [
+        (2, Rule.IDLE_REUSE),
+        (3, Rule.MAX_FAILS),
+        (4, Rule.MAX_FAILS),
         (10, Rule.HTTP_CLOSE),
         (11, Rule.BUFFERING_DEFAULT),
         (11, Rule.HTTP_VERSION),
@@ -111,7 +114,12 @@ EXPECTED: dict[str, list[tuple[int, Rule]]] = {
         (16, Rule.LIVENESS_READY),
     ],
     "example/haproxy.cfg": [(5, Rule.CHECK_SLOW)],
-    "example/nginx.conf": [(2, Rule.PROXY_SHUTDOWN), (11, Rule.RETRY_POST)],
+    "example/nginx.conf": [
+        (2, Rule.PROXY_SHUTDOWN),
+        (4, Rule.MAX_FAILS),
+        (4, Rule.MAX_FAILS),
+        (11, Rule.RETRY_POST),
+    ],
     "clean/fleet.yml": [],
     "clean/vllm.yaml": [],
     "clean/compose.yml": [],

@@ -1,8 +1,13 @@
 """fleet.yml's times."""
 
+from dataclasses import asdict, fields
+from pathlib import Path
+
 import pytest
 
 from fleet.placed_yaml import documents
+from fleet.schema import GatewaySection
+from fleet.settings import parse
 from gateway.doctor.times import Times, Told, is_fleet
 from tests.gateway.doctor.judging import judged, rules
 
@@ -14,6 +19,17 @@ def told(text: str) -> Told:
 def test_what_is_not_said_is_the_gateways_default() -> None:
     assert told("backends: []").times == Times()
     assert Times().sum == "window 60 s (propagation 5 s + drain 45 s + margin 10 s)"
+
+
+def test_the_defaults_are_those_that_the_gateway_reads() -> None:
+    text = "backends: [{name: a, url: 'http://a'}]\ngateway: {admin_token_file: t}"
+    read = parse(text, Path("fleet.yml")).gateway
+    assert {each.name: getattr(read, each.name) for each in fields(Times)} == asdict(Times())
+    assert all(each.default is _in_schema(each.name) for each in fields(Times))
+
+
+def _in_schema(name: str) -> object:
+    return GatewaySection.model_fields[name].default
 
 
 def test_a_time_is_read_with_its_line() -> None:

@@ -64,7 +64,7 @@ async def play(ledger: Ledger, seed: int) -> None:
 
 
 def main(url: str, folder: str, seed: str) -> None:
-    ledger = Ledger(url, Path(folder), takeover_after=1.0, keep_left=600.0, segment_bytes=1 << 20)
+    ledger = Ledger(url, Path(folder), takeover_after=1.0, segment_bytes=1 << 20)
     tell("recovering")
     tell("started", ledger.start())
     asyncio.run(play(ledger, int(seed)))

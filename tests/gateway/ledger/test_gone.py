@@ -1,14 +1,14 @@
 """Gateways that are gone: killed here, silent elsewhere, or only cut off for a while."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from gateway.bill import Admission
-from gateway.ledger import left
-from gateway.ledger.admission import Asked
+from gateway.ledger.admit import Asked
 from gateway.ledger.database import Database
-from gateway.ledger.gone import Gone
+from gateway.ledger.gone import Gone, Orphan
 from gateway.ledger.journal import Journal, Slot
 from gateway.ledger.writer import Writer
 from tests.gateway.ledger.fakes import Clock
@@ -34,8 +34,15 @@ class Host:
         self.clock = Clock()
         self.journal = Journal(folder)
         self.writer = Writer(database, self.journal, 0.0, wall=self.clock)
+        self.kept: list[Orphan] = []
         self.gone = Gone(
-            database, folder, self.journal.holder, TAKEOVER, wall=self.clock, monotonic=self.clock
+            database,
+            folder,
+            self.journal.holder,
+            TAKEOVER,
+            lambda _, orphans: self.kept.extend(orphans),
+            wall=self.clock,
+            monotonic=self.clock,
         )
 
     def let_in(self, name: str = "r1", *, resume: bool = False) -> Slot:
@@ -159,12 +166,15 @@ def test_one_that_is_taken_over_is_seen_again_though_it_wrote_nothing_since(
     assert charged(database)["r1"].holder is None
 
 
+SNAPSHOT = {"marks": [1], "delivered": [5], "details": [], "spoke": True}
+
+
 def test_killed_at_any_point_of_the_recovery_it_comes_to_the_same(
     a: Host, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slot = playing(a)
-    a.journal.snapshot(slot, b"all that is needed")
-    a.journal.add(slot, [6])
+    a.journal.snapshot(slot, json.dumps(SNAPSHOT).encode())
+    a.journal.add(slot, [6], [0])
     killed(a.journal)
     monkeypatch.setattr("gateway.ledger.dead.Dead.remove", lambda _: None)
     host = Host(database, a.folder)
@@ -173,14 +183,30 @@ def test_killed_at_any_point_of_the_recovery_it_comes_to_the_same(
     monkeypatch.undo()
     assert host.gone.recover() == 1
     assert charged(database) == {"r1": Charged("partial", 7, 6, None)}
-    remains = left.take(a.folder, "acme", "r1")
-    assert remains
-    assert (remains.snapshot, list(remains.ids), remains.delivered) == (
-        b"all that is needed",
-        [6],
-        6,
-    )
-    assert left.take(a.folder, "acme", "r1") is None
+    # Kept once: by the second time somebody may have gone on with it.
+    (orphan,) = host.kept
+    assert (orphan.caller, orphan.request_id) == ("acme", "r1")
+    assert json.loads(orphan.snapshot) == SNAPSHOT | {"marks": [1, 2], "delivered": [5, 6]}
+
+
+def test_what_another_release_has_written_holds_up_no_bill(a: Host, database: Database) -> None:
+    slot = playing(a)
+    a.journal.snapshot(slot, b'{"seq": 1}')
+    killed(a.journal)
+    host = Host(database, a.folder)
+    assert host.gone.recover() == 1
+    assert charged(database) == {"r1": Charged("partial", 7, 5, None)}
+    assert host.kept == []
+
+
+def test_nothing_is_kept_of_what_nobody_can_go_on_with(a: Host, database: Database) -> None:
+    slot = playing(a)
+    a.journal.snapshot(slot, json.dumps(SNAPSHOT).encode())
+    a.journal.snapshot(slot, b"")
+    killed(a.journal)
+    host = Host(database, a.folder)
+    assert host.gone.recover() == 1
+    assert host.kept == []
 
 
 def test_a_database_that_lost_everything_is_given_what_the_journal_has(
@@ -193,15 +219,3 @@ def test_a_database_that_lost_everything_is_given_what_the_journal_has(
             connection.exec_driver_sql(f"DELETE FROM {table}")
     assert Host(database, a.folder).gone.recover() == 1
     assert charged(database) == {"r1": Charged("partial", 7, 5, None)}
-
-
-def test_what_is_left_for_too_long_is_deleted(a: Host, database: Database) -> None:
-    slot = playing(a)
-    a.journal.snapshot(slot, b"secret")
-    killed(a.journal)
-    Host(database, a.folder).gone.recover()
-    (file,) = a.folder.glob("*.left")
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert left.expire(a.folder, file.stat().st_mtime - 1) == 0
-    assert left.expire(a.folder, file.stat().st_mtime + 1) == 1
-    assert left.take(a.folder, "acme", "r1") is None

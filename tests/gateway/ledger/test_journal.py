@@ -2,7 +2,6 @@
 
 import os
 import stat
-from array import array
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from gateway.ledger.dead import dead
 from gateway.ledger.entries import BLOCK, Found, Kind, found, head, opened_payload, padded
 from gateway.ledger.journal import Journal
 from gateway.ledger.segment import JournalError
+from gateway.snapshot import Later
 from tests.gateway.ledger.making import T0, closed, killed, opened
 
 SMALL = 16 * BLOCK
@@ -31,22 +31,26 @@ def test_what_was_added_is_there_after_the_process_is_gone(tmp_path: Path) -> No
     journal.snapshot(slot, b"first")
     journal.leg(slot, "gpu-a", T0)
     journal.prompt(slot, 7)
-    journal.add(slot, [1, 2, 3])
+    journal.add(slot, [1, 2, 3], [0])
     journal.leg_end(slot, LegEnd("gpu-a", 7, 3, "reset", T0 + 1))
     journal.snapshot(slot, b"second, longer")
     journal.leg(slot, "gpu-b", T0 + 1)
     journal.prompt(slot, 7, 10)
-    journal.add(slot, [4])
+    journal.add(slot, [4, 5], [2, -1, 0])
+    journal.details(slot, [(4, "tail", "il", 9, None)])
+    journal.one(slot, 6)
     journal.count(slot, 5)
     killed(journal)
     (run,) = told(tmp_path)
     assert (run.opened, run.run) == (opened(), slot.run)
-    assert (run.prompt_tokens, run.completion_tokens) == (7, 9)
-    assert (run.snapshot, run.ids[run.since :]) == (b"second, longer", array("I", [4]))
+    assert (run.prompt_tokens, run.completion_tokens) == (7, 11)
+    assert run.snapshot == b"second, longer"
+    details = [(4, "tail", "il", 9, None)]
+    assert run.later == Later([4, 5, 6], [0, None, 2, 3], details)
     legs = run.booking(T0 + 2).legs
     assert [(leg.backend, leg.prompt_tokens, leg.completion_tokens, leg.how) for leg in legs] == [
         ("gpu-a", 7, 3, "reset"),
-        ("gpu-b", 10, 6, "lost"),
+        ("gpu-b", 10, 8, "lost"),
     ]
 
 
@@ -59,7 +63,9 @@ def test_any_number_of_ids_is_added(tmp_path: Path, size: int) -> None:
     assert slot.tokens == 50 * size
     killed(journal)
     (run,) = told(tmp_path)
-    assert list(run.ids) == [one for number in range(50) for one in range(number, number + size)]
+    assert list(run.later.ids) == [
+        one for number in range(50) for one in range(number, number + size)
+    ]
 
 
 def test_what_is_longer_than_a_block_comes_back_whole(tmp_path: Path) -> None:
@@ -80,7 +86,7 @@ def test_runs_do_not_mix(tmp_path: Path) -> None:
     killed(journal)
     assert len(list(tmp_path.glob("*.journal"))) > 1
     runs = told(tmp_path)
-    assert {run.opened.request_id: list(run.ids) for run in runs} == {
+    assert {run.opened.request_id: list(run.later.ids) for run in runs} == {
         f"r{n}": list(range(n, 9000, 5)) for n in range(5)
     }
 
@@ -114,12 +120,15 @@ def test_a_journal_that_is_full_says_so_and_keeps_what_it_has(tmp_path: Path) ->
     with pytest.raises(JournalError, match=r"8192 bytes of journal are in use$"):
         journal.snapshot(slot, bytes(3 * BLOCK))
     with pytest.raises(JournalError, match=r"8192 bytes of journal are in use$"):
-        journal.add(slot, [1])
+        journal.add(slot, range(2000))
     with pytest.raises(JournalError):
         journal.open(opened("r2"), journal.run())
+    # Of what found no room nothing is left, and what needs less finds some.
+    journal.add(slot, range(100))
     killed(journal)
     (run,) = told(tmp_path)
-    assert (run.completion_tokens, run.snapshot) == (slot.tokens, None)
+    assert (run.completion_tokens, run.snapshot) == (100, None)
+    assert run.later.ids == list(range(100))
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
@@ -187,7 +196,7 @@ def test_whatever_is_torn_what_is_read_is_a_beginning(at: int, junk: bytes) -> N
     torn = (whole[:at] + junk)[:BLOCK].ljust(BLOCK, b"\0")
     run = found([torn], SERIAL)
     if run is not None:
-        ids = list(run.ids)
+        ids = list(run.later.ids)
         harmless = [one for one in ids if one <= 20]
         assert harmless == list(range(1, len(harmless) + 1))
 
@@ -197,7 +206,7 @@ def test_the_first_word_is_what_makes_an_entry_count() -> None:
     for at in range(0, len(whole), 4):
         run = found([whole[:at] + bytes(4) + whole[at + 4 :]], SERIAL)
         if run is not None:
-            assert list(run.ids) == list(range(1, len(run.ids) + 1))
+            assert list(run.later.ids) == list(range(1, len(run.later.ids) + 1))
 
 
 def test_another_runs_entries_do_not_pass_for_this_ones() -> None:

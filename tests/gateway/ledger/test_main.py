@@ -12,7 +12,7 @@ import pytest
 from fleet.settings import load
 from gateway.ledger import book, marks
 from gateway.ledger.__main__ import Take, main
-from gateway.ledger.admission import Asked, admit
+from gateway.ledger.admit import Asked, admit
 from gateway.ledger.database import Database
 from gateway.ledger.progress import packed, serial_of
 from gateway.ledger.reconcile import Finding, Mark, compared

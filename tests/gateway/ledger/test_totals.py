@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 )
 
 from gateway.bill import Admission, End, LegEnd
-from gateway.ledger.admission import Asked
+from gateway.ledger.admit import Asked
 from gateway.ledger.gone import Gone
 from gateway.ledger.journal import Journal, Slot
 from gateway.ledger.writer import Writer

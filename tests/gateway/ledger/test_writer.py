@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.bill import Admission, End, LegEnd
-from gateway.ledger.admission import Asked
+from gateway.ledger.admit import Asked
 from gateway.ledger.billed import in_progress
 from gateway.ledger.database import StorageError
 from gateway.ledger.journal import Journal, Slot

@@ -22,6 +22,8 @@ from tests.remediator import making
 from tests.remediator.site import TOKEN, Site, served, site, turning
 from tests.remediator.stage import BACK
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -402,6 +404,8 @@ def test_the_programs_help_names_the_commands(capsys: pytest.CaptureFixture[str]
 def test_ctrl_c_only_stops_watching_and_says_so(type_: Terminal, tmp_path: Path) -> None:
     # Nobody turns: it stays undecided for as long as it is watched.
     command = [
+        # A shell's background jobs, and so all that they start, ignore it otherwise.
+        *("env", "--default-signal=INT"),
         *(sys.executable, "-m", "remediator", *RESTART, "--url", type_.url),
         *("--token-file", str(type_.site.token_file)),
     ]
@@ -412,7 +416,7 @@ def test_ctrl_c_only_stops_watching_and_says_so(type_: Terminal, tmp_path: Path)
         assert process.stderr is not None
         assert process.stderr.readline() == b"decide: asked for\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == ExitStatus.STOPPED
+        assert process.wait(60) == ExitStatus.STOPPED
         assert process.stderr.read() == (
             b"not watched any more; the restart goes on. To see it: vllm-remediator why gpu-a\n"
         )

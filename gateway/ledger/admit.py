@@ -1,4 +1,4 @@
-"""Who is let in: a request is written down once by its id, and once by its key.
+"""Lets requests in: each is written down once by its id, and once by its key.
 
 Part of the transaction it is given. The database itself sees to "once", over all gateways.
 """

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.bill import Admission, End, Opened
 from gateway.ledger import book
-from gateway.ledger.admission import Answer, Asked, admit, stage, would_admit
+from gateway.ledger.admit import Answer, Asked, admit, stage, would_admit
 from gateway.ledger.database import Database
 from gateway.ledger.record import Booking, State
 from tests.gateway.ledger.making import T0, Charged, charged, opened

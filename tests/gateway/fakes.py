@@ -1,0 +1,112 @@
+"""An office without servers, and who may come into it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fleet.backend import Backend
+from fleet.settings import parse
+from gateway.bill import Admission, Closed, LegEnd, Opened
+from gateway.kept import Kept, Transactions
+from gateway.office import Office
+from gateway.reply import Answering
+from gateway.seal import Seal
+from gateway.shelf import Shelf
+from gateway.standing import Standing
+from gateway.upstream import Leg, UpstreamError, Upstreams
+from tests.gateway.databases import BrokenDatabase
+
+SEAL = Seal((b"k" * 32,), 600.0)
+
+
+class NobodyAnswers(Upstreams):
+    """No server can be reached; ``broken`` are those at which our own program goes wrong."""
+
+    def __init__(self, *broken: str) -> None:
+        super().__init__(1.0)
+        self.broken = broken
+        self.asked: list[str] = []
+
+    async def leg(self, backend: Backend, *, fresh: bool = False) -> Leg:
+        del fresh
+        self.asked.append(backend.name)
+        if backend.name in self.broken:
+            raise TypeError("not this way")
+        raise UpstreamError("no connection: refused")
+
+
+class OpenBill:
+    """Admits everybody, and keeps how requests were closed."""
+
+    def __init__(self) -> None:
+        self.closed: dict[str, Closed] = {}
+
+    async def admit(self, opened: Opened) -> Admission:
+        del opened
+        return Admission.NEW
+
+    async def reopen(self, opened: Opened) -> Admission:
+        del opened
+        return Admission.NEW
+
+    async def is_in_hand(self, caller: str, request_id: str) -> bool:
+        del caller, request_id
+        return False
+
+    def prompt(self, request_id: str, tokens: int, read: int | None = None) -> None:
+        """Nothing is kept of it."""
+
+    def add(self, request_id: str, ids: Sequence[int]) -> None:
+        """Nothing is kept of it."""
+
+    def count(self, request_id: str, tokens: int) -> None:
+        """Nothing is kept of it."""
+
+    def begins(self, request_id: str, backend: str, at: float) -> None:
+        """Nothing is kept of it."""
+
+    def leg(self, request_id: str, leg: LegEnd) -> None:
+        """Nothing is kept of it."""
+
+    def close(self, request_id: str, closed: Closed) -> None:
+        self.closed[request_id] = closed
+
+
+class HeardConnection:
+    """Keeps what a client is sent."""
+
+    def __init__(self) -> None:
+        self.sent = b""
+        self.aborted = False
+        self.answering: Answering | None = None
+
+    def send(self, data: bytes) -> None:
+        self.sent += data
+
+    def answered(self, *, keep_alive: bool) -> None:
+        """Nobody asks for more."""
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def office(
+    *names: str,
+    upstreams: Upstreams | None = None,
+    database: Transactions | None = None,
+    gateway: str = "",
+) -> Office:
+    """An office with these backends, all of them up, and more settings of ``gateway``."""
+    backends = "".join(f"- {{name: {name}, url: 'http://{name}:8000'}}\n" for name in names)
+    text = f"backends:\n{backends}gateway: {{admin_token_file: admin.token, {gateway}}}"
+    settings = parse(text, Path("fleet.yml"))
+    assert settings.gateway is not None
+    return Office(
+        settings=settings.gateway,
+        standings=tuple(
+            Standing(one, models=frozenset({"m"}), reachable=True) for one in settings.backends
+        ),
+        upstreams=upstreams or NobodyAnswers(),
+        bill=OpenBill(),
+        seal=SEAL,
+        shelf=Shelf(Kept(database or BrokenDatabase(), SEAL)),
+    )

@@ -1,0 +1,219 @@
+"""What goes wrong with one backend or one request ends neither the gateway nor the others."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.registry import Collector
+
+from fleet.backend import Backend
+from gateway.admin import Admin
+from gateway.ask import Route, ask
+from gateway.bill import BillError
+from gateway.counts import Where
+from gateway.desk import Desk
+from gateway.exchange import Exchange
+from gateway.fetch import Answer
+from gateway.keys import Keys
+from gateway.looks import Looks
+from gateway.office import Office
+from gateway.outcome import How, Outcome
+from gateway.reply import Reply, Request
+from gateway.serve import sweep
+from gateway.step import Step
+from gateway.stream import Stream
+from gateway.upstream import Leg, Listener, Origin, Upstreams
+from gateway.wire import Wire
+from tests.gateway.fakes import HeardConnection, NobodyAnswers, office
+
+
+class Swept:
+    """A request that is looked over; ``broken``: something is wrong with it."""
+
+    caller, model, backend, began, legs, tokens = "alice", "m", "gpu-a", 0.0, 1, 0
+
+    def __init__(self, name: str, *, broken: bool = False) -> None:
+        self.id = name
+        self.broken = broken
+        self.swept = 0
+
+    def sweep(self, now: float) -> None:
+        del now
+        if self.broken:
+            raise KeyError("nowhere")
+        self.swept += 1
+
+    def hand_over(self, why: str) -> bool:
+        del why
+        return False
+
+    def cut(self, reason: str) -> None:
+        del reason
+
+
+class BrokenWire(Wire):
+    """A connection that nobody can look at."""
+
+    def sweep(self, now: float, idle: float, unread: float) -> None:
+        raise RuntimeError(f"{now}, {idle}, {unread}")
+
+
+class BrokenCollector(Collector):
+    """Metrics that cannot be told."""
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        raise ZeroDivisionError("by nobody")
+
+
+def the_one_trace(caplog: pytest.LogCaptureFixture, name: str) -> str:
+    (record,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
+    assert record.exc_info
+    assert name in record.getMessage()
+    return record.getMessage()
+
+
+def test_a_look_that_goes_wrong_is_no_other_looks_end(caplog: pytest.LogCaptureFixture) -> None:
+    nobody = NobodyAnswers("gpu-a")
+    one = office("gpu-a", "gpu-b", upstreams=nobody)
+    asyncio.run(Looks(one).once())
+    assert sorted(nobody.asked) == ["gpu-a", "gpu-b"]
+    assert [standing.reachable for standing in one.standings] == [True, False]
+    assert one.counts.errors == {Where.LOOK: 1}
+    the_one_trace(caplog, "gpu-a")
+
+
+def test_an_exporter_that_cannot_be_asked_is_no_looks_end(caplog: pytest.LogCaptureFixture) -> None:
+    one = office(
+        "gpu-a", upstreams=NobodyAnswers("exporter"), gateway="exporter: 'http://exporter:9109'"
+    )
+    asyncio.run(Looks(one).once())
+    assert one.counts.errors == {Where.LOOK: 1}
+    the_one_trace(caplog, "exporter")
+
+
+class Nested(Looks):
+    """Every answer is nested too deeply to be read."""
+
+    async def get(self, *_: object) -> Answer:
+        return Answer(200, {}, b"[" * 100_000)
+
+
+def test_an_answer_that_cannot_be_read_is_the_backends_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    one = office("gpu-a", gateway="exporter: 'http://exporter:9109'")
+    one.standings[0].verdict = "stuck"
+    asyncio.run(Nested(one).once())
+    assert not one.standings[0].reachable
+    assert one.standings[0].verdict == ""
+    assert one.counts.errors == {}
+    assert "event=backend_down backend=gpu-a" in caplog.text
+
+
+def test_a_request_that_cannot_be_looked_over_is_no_other_ones_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    one = office("gpu-a")
+    bad, good = Swept("req-bad", broken=True), Swept("req-good")
+    one.in_flight = {each.id: each for each in (bad, good)}
+
+    async def run(one: Office) -> None:
+        sweep(one, ())
+
+    asyncio.run(run(one))
+    assert good.swept == 1
+    assert one.counts.errors == {Where.SWEEP: 1}
+    the_one_trace(caplog, "req-bad")
+
+
+def test_a_connection_that_cannot_be_looked_at_is_no_sweeps_end() -> None:
+    one = office("gpu-a")
+
+    async def run() -> None:
+        sweep(one, (BrokenWire(lambda *_: None, 1, set()),))
+
+    asyncio.run(run())
+    assert one.counts.errors == {Where.SWEEP: 1}
+
+
+def test_a_page_that_goes_wrong_is_answered_500(caplog: pytest.LogCaptureFixture) -> None:
+    one, connection = office("gpu-a"), HeardConnection()
+    registry = CollectorRegistry()
+    registry.register(BrokenCollector())
+    desk = Desk(one, Keys(None), Admin(one, one.settings.admin_token_file), registry)
+    desk.handle(
+        Request("GET", "/metrics", "ticket=secret", {}, b""), Reply(connection, keep_alive=True)
+    )
+    assert connection.sent.startswith(b"HTTP/1.1 500 ")
+    assert one.counts.errors == {Where.REQUEST: 1}
+    assert "secret" not in the_one_trace(caplog, "/metrics")
+
+
+class SilentTransport(asyncio.Transport):
+    """One whose peer takes nothing: it never gets to close."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[str] = []
+
+    def close(self) -> None:
+        self.told.append("close")
+
+    def abort(self) -> None:
+        self.told.append("abort")
+
+
+def test_an_idle_connection_is_closed_and_one_that_takes_nothing_is_broken_off() -> None:
+    async def run() -> list[str]:
+        wire, transport = Wire(lambda *_: None, 1, set()), SilentTransport()
+        wire.connection_made(transport)
+        for quiet in (0.0, 75.0, 76.0, 77.0, 375.0, 376.0):
+            wire.sweep(wire.quiet_since + quiet, 75.0, 300.0)
+        return transport.told
+
+    assert asyncio.run(run()) == ["close", "abort"]
+
+
+class EmptyAnswer(Leg):
+    """Answers with a head and an end."""
+
+    def ask(
+        self,
+        head: bytes,
+        body: bytes,
+        listener: Listener,
+        pool: Upstreams,
+        *,
+        head_only: bool = False,
+    ) -> None:
+        del head, body, pool, head_only
+        listener.head(200, {})
+        listener.ended(None)
+
+
+class AnswersNothing(Upstreams):
+    """All servers do."""
+
+    async def leg(self, backend: Backend, *, fresh: bool = False) -> Leg:
+        del fresh
+        return EmptyAnswer(Origin.of(backend))
+
+
+def test_what_cannot_be_billed_at_the_answers_end_is_cut_and_hangs_nobody() -> None:
+    one = office("gpu-a", upstreams=AnswersNothing(1.0))
+    body = b'{"model": "m", "prompt": "p", "stream": true}'
+    stream = Stream(ask(Route.COMPLETIONS, body, forbid_resume=False), "r", 1)
+
+    def deliver(_: Step) -> None:
+        raise BillError("the disk is full")
+
+    async def run() -> Outcome:
+        exchange = Exchange(one, one.standings[0], stream, deliver)
+        return await exchange.run(b"", b"", fresh=True, paused=False)
+
+    assert asyncio.run(run()) == Outcome(How.CUT, "the bill: the disk is full")
