@@ -1,12 +1,13 @@
 """Goes on with a stream that was interrupted, for whoever may: see docs/resume.md."""
 
+import asyncio
 import json
 
 from gateway.bill import Admission, Opened
 from gateway.errors import Refusal
 from gateway.heads import Head
 from gateway.kept import Taken
-from gateway.letting_in import let_in
+from gateway.letting_in import BOOKING_SECONDS, let_in
 from gateway.office import Office
 from gateway.relay import Generation, Wanted
 from gateway.reply import Reply, Request
@@ -69,6 +70,11 @@ class TakingUp:
             return False
         if wanted.token is not None and why.why is Why.SPENT:
             return False  # whoever has it in hand has it from this token
+        # Whoever has just taken it up needs a moment to have it in hand.
+        for patience in BOOKING_SECONDS if why.why is Why.SPENT else ():
+            if await self._office.bill.is_in_hand(caller, wanted.last.request_id):
+                return True
+            await asyncio.sleep(patience)
         return await self._office.bill.is_in_hand(caller, wanted.last.request_id)
 
     async def _go_on(self, wanted: Wanted, taken: Taken, reply: Reply) -> None:

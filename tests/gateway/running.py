@@ -182,8 +182,12 @@ class Gateway(Process):
         self.url = f"http://127.0.0.1:{self.port}"
         argv = ["-m", "gateway", "--config.file", str(self.file)]
         super().__init__(name, [*argv, "--web.listen-address", f"127.0.0.1:{self.port}"], folder)
-        eventually(lambda: self.status("/-/healthy") == 200 or not self.is_running, name)
-        assert self.is_running, self.said
+        try:
+            eventually(lambda: self.status("/-/healthy") == 200 or not self.is_running, name)
+            assert self.is_running, self.said
+        except BaseException:
+            self.kill()
+            raise
 
     def status(self, path: str) -> int:
         """What a GET is answered with; 0 where nobody answers."""
