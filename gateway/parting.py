@@ -3,6 +3,7 @@
 import json
 
 from gateway.bill import Closed, End
+from gateway.carried import snapshot
 from gateway.errors import Refusal
 from gateway.kept import Left, Taken
 from gateway.office import Office
@@ -148,7 +149,7 @@ class Parting:
     @property
     def kept(self) -> bytes | None:
         """What is needed to go on with it from here; None where it cannot or must not be."""
-        return json.dumps(self._stream.snapshot()).encode() if self._can_go_on else None
+        return json.dumps(snapshot(self._stream)).encode() if self._can_go_on else None
 
     async def _cut_off(self, why: str, reason: str) -> None:
         """Send a frame that no client takes for the answer's end, once it is kept durably."""

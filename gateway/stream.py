@@ -1,11 +1,10 @@
 """One request over all its legs: a backend's bytes in, the client's bytes and token ids out."""
 
-import json
 from collections.abc import Mapping, Sequence
 
 from gateway import closing, edit
 from gateway.answer import Answer
-from gateway.ask import Ask, Never, Route, ask
+from gateway.ask import Ask, Never
 from gateway.client_view import ClientView
 from gateway.cut import Cut, Learned
 from gateway.frames import Event, Events, EventTooLongError
@@ -15,7 +14,6 @@ from gateway.quick import Quick
 from gateway.resumable import Resume
 from gateway.said import Choice, NotAFrameError, Said
 from gateway.shape import Shape
-from gateway.snapshot import Snapshot, details_at, mark_at
 from gateway.step import State, Step
 from gateway.stops import Hit, Stops
 
@@ -27,6 +25,8 @@ _OPEN = (State.RUNNING, State.FINISHED)
 
 class Stream:
     """One request. ``created``: in seconds since 1970, as the snapshot tells it.
+
+    Its parts are open to gateway.carried, which makes snapshots of it and streams from them.
 
     Invariants: the text given out and the text held for stop strings are together the text of
     ``delivered``; ``delivered`` only grows; a frame that interrupts is never given out, nor is
@@ -45,29 +45,27 @@ class Stream:
         self._learned = learned or Learned()
         stops = Stops(ask.stop, include=ask.include_stop, min_tokens=ask.min_tokens)
         cut = None if ask.resume is Resume.NEVER else Cut(self._learned.whole)
-        self._outlet = Outlet(request_id)
-        self._answer = Answer(
-            self._outlet, cut, stops if ask.stop else None, gives_ids=ask.wants_ids
-        )
-        self.delivered = self._answer.delivered  # the output tokens that the client has the text of
-        self._onward = Onward(ask, cut)
-        self._view = ClientView(ask)
-        self._text_end = 0  # where log probabilities stand in a completion's text
+        self.outlet = Outlet(request_id)
+        self.answer = Answer(self.outlet, cut, stops if ask.stop else None, gives_ids=ask.wants_ids)
+        self.delivered = self.answer.delivered  # the output tokens that the client has the text of
+        self.onward = Onward(ask, cut)
+        self.view = ClientView(ask)
+        self.text_end = 0  # where log probabilities stand in a completion's text
         self._known: Sequence[object] = ()  # what the last snapshot for which one asked was of
-        self._detailed = bool(ask.stop) or ask.body.get("logprobs") is not None
-        if self._detailed:
-            self._outlet.detail = self._detail
+        self.detailed = bool(ask.stop) or ask.body.get("logprobs") is not None
+        if self.detailed:
+            self.outlet.detail = self._detail
         self.begin()
 
     @property
     def prompt_ids(self) -> list[int]:
         """The token ids of the request's prompt."""
-        return self._onward.prompt_ids
+        return self.onward.prompt_ids
 
     @property
     def prompt_tokens(self) -> int:
         """How many tokens the request's prompt has."""
-        return self._view.prompt_tokens
+        return self.view.prompt_tokens
 
     @property
     def completion_tokens(self) -> int:
@@ -77,12 +75,12 @@ class Stream:
     @property
     def seq(self) -> int:
         """The number of the last event."""
-        return self._outlet.seq
+        return self.outlet.seq
 
     @property
     def resume(self) -> tuple[Resume, str]:
         """What going on elsewhere would give now, and why when it is not exact."""
-        return self._onward.resume
+        return self.onward.resume
 
     def begin(self, learned: Learned | None = None) -> None:
         """Begin a leg, the first or a later one; what the last one left unfinished is dropped."""
@@ -94,16 +92,16 @@ class Stream:
         self._told_tokens = 0
         self._finished: set[int] = set()  # the choices that have truly ended
         self._last: bytes | None = None  # a last frame that waits for the fingerprint
-        self._usage_given = False
-        self._answer.drop()
-        self._onward.begin(untouched=not self.seq)
-        self._view.tokens = len(self.delivered)
-        self._view.characters = self._text_end
+        self.usage_given = False
+        self.answer.drop()
+        self.onward.begin(untouched=not self.seq)
+        self.view.tokens = len(self.delivered)
+        self.view.characters = self.text_end
         if not self.seq:
-            self._view.identity = b""
+            self.view.identity = b""
         if learned is not None:
             self._learned = learned
-            self._answer.learn(learned)
+            self.answer.learn(learned)
 
     def feed(self, data: bytes) -> Step:
         """Take bytes of the backend's body, without their transfer coding."""
@@ -116,7 +114,7 @@ class Stream:
                     progress = True
                     text, written, ids = found
                     self._leg_tokens += len(ids)
-                    hit = self._answer.text(*shape.client(text, written), ids)
+                    hit = self.answer.text(*shape.client(text, written), ids)
                     if hit is None:
                         continue
                     abort = self._stop(hit, b"".join(shape.client(b"", written)))
@@ -132,19 +130,19 @@ class Stream:
         return self._step(progress=progress, abort=abort)
 
     def _enter_quick(self) -> None:
-        shape, answer = self._shape, self._answer
+        shape, answer = self._shape, self.answer
         between = self._events.is_between and self.state is State.RUNNING
         if shape is not None and between and answer.is_plain:
-            self.quick = Quick(shape, answer, self._outlet, self._leg_tokens)
+            self.quick = Quick(shape, answer, self.outlet, self._leg_tokens)
 
     def _leave_quick(self) -> None:
         if self.quick is not None:
             self._leg_tokens = self.quick.tokens
-            self._outlet.mark = self._outlet.marks[-1]
+            self.outlet.mark = self.outlet.marks[-1]
             self.quick = None
 
     def _step(self, *, progress: bool = False, abort: bool = False) -> Step:
-        out, ids, marks, details = self._outlet.take()
+        out, ids, marks, details = self.outlet.take()
         return Step(out, ids, self.state, progress, abort, marks, details)
 
     def ended(self) -> Step:
@@ -161,97 +159,34 @@ class Stream:
         """
         if self.state in (State.FINISHED, State.COMPLETE):
             return Never("the answer is complete")
-        return self._onward.body(self.delivered, untouched=not self.seq)
+        return self.onward.body(self.delivered, untouched=not self.seq)
 
     def goodbye(self, frame: Mapping[str, object]) -> bytes:
         """Return a frame of our own as the next event."""
         self._leave_quick()
-        self._outlet.event(closing.said(frame))
-        return self._outlet.take().out
+        self.outlet.event(closing.said(frame))
+        return self.outlet.take().out
 
     def is_news(self) -> bool:
         """Tell whether a snapshot tells more now than a former one and all steps since then."""
-        onward = self._onward
+        onward = self.onward
         known = (
-            *(bool(self.prompt_ids), self._view.identity),
+            *(bool(self.prompt_ids), self.view.identity),
             *(onward.never, onward.reasoned, len(onward.opened)),
         )
         news, self._known = known != self._known, known
         return news
 
-    def snapshot(self) -> Snapshot:
-        """Return all that another gateway needs to go on."""
-        onward, outlet = self._onward, self._outlet
-        return Snapshot(
-            route=self.ask.route.value,
-            body=dict(self.ask.body),
-            forbidden=self.ask.forbidden,
-            request_id=self.request_id,
-            created=self.created,
-            identity=self._view.identity.decode(),
-            prompt_ids=list(self.prompt_ids),
-            delivered=list(self.delivered),
-            prompt_tokens=self.prompt_tokens,
-            marks=list(outlet.marks),
-            details=list(outlet.details),
-            detailed=self._detailed,
-            opened=sorted(onward.opened),
-            spoke=onward.spoke,
-            never=onward.never,
-            reasoned=onward.reasoned,
-        )
-
-    @classmethod
-    def restore(cls, snapshot: Snapshot, at: int | None = None) -> "Stream":
-        """Return a stream as it was after one of its events, to go on with later() and begin().
-
-        Without ``at``, after the last one. Raises NotAPlaceError where it cannot go on from there.
-        """
-        at = len(snapshot["marks"]) if at is None else at
-        mark = mark_at(snapshot, at)
-        body = json.dumps(snapshot["body"]).encode()
-        asked = ask(Route(snapshot["route"]), body, forbid_resume=snapshot["forbidden"])
-        stream = cls(asked, snapshot["request_id"], snapshot["created"])
-        answer, onward, view, outlet = stream._answer, stream._onward, stream._view, stream._outlet
-        view.identity = snapshot["identity"].encode()
-        view.prompt_tokens = snapshot["prompt_tokens"]
-        answer.delivered += snapshot["delivered"][:mark]
-        onward.prompt_ids = list(snapshot["prompt_ids"])
-        onward.opened.update(snapshot["opened"] if at else ())
-        onward.spoke = snapshot["spoke"]
-        onward.never = snapshot["never"]
-        onward.reasoned = snapshot["reasoned"]
-        outlet.marks += snapshot["marks"][:at]
-        outlet.mark = mark
-        stream._go_on_after(details_at(snapshot, at))
-        return stream
-
-    def _go_on_after(self, details: Sequence[Detail]) -> None:
-        self.state = State.INTERRUPTED
-        self.why = "taken up from a snapshot"
-        if not details:
-            return
-        self._outlet.details.extend(details)
-        last = details[-1]
-        self._text_end = last.text_end
-        if self._answer.stops:
-            self._answer.stops.restore((last.tail, last.held))
-        if last.finish_reason is not None:
-            self._ends_with(last.finish_reason)
-            closing = sum(one.finish_reason is not None for one in details) - 1
-            self._usage_given = closing > 0
-            self.state = State.COMPLETE if closing > self.ask.wants_usage else State.FINISHED
-
     def _detail(self, number: int) -> Detail:
-        stops = self._answer.stops
+        stops = self.answer.stops
         tail, held = stops.snapshot() if stops else ("", "")
-        return Detail(number, tail, held, self._text_end, self.finish_reason)
+        return Detail(number, tail, held, self.text_end, self.finish_reason)
 
     def _event(self, raw: bytes, event: Event) -> bool:
         """Take an event of no known shape; return whether the backend is to be hung up on."""
         if event.data is None:
             if event.comments:
-                self._outlet.comment(raw)
+                self.outlet.comment(raw)
             return False
         if event.data == b"[DONE]":
             self._interrupt("the backend said [DONE] without a finish reason")
@@ -260,14 +195,14 @@ class Stream:
         if said.error is not None:
             self._interrupt(f"the backend says: {said.error}")
             return False
-        if said.prompt_tokens is not None and not self._view.tokens:
-            self._view.prompt_tokens = said.prompt_tokens
+        if said.prompt_tokens is not None and not self.view.tokens:
+            self.view.prompt_tokens = said.prompt_tokens
         if said.completion_tokens is not None:
             self._told_tokens = said.completion_tokens
         if said.choices:
             return self._choice(event.line(), said, said.choices[0])
         if said.choices is None:
-            self._outlet.event(event.line())
+            self.outlet.event(event.line())
         else:
             self._usage(event.line())
         return False
@@ -276,86 +211,87 @@ class Stream:
         self._learned.fingerprint = edit.fingerprint(frame)
         self._give_last()
         if self.ask.wants_usage and self.state is State.FINISHED:
-            self._usage_given = True
-            self._outlet.event(self._view.usage(frame, self.completion_tokens))
+            self.usage_given = True
+            self.outlet.event(self.view.usage(frame, self.completion_tokens))
 
     def _choice(self, frame: bytes, said: Said, one: Choice) -> bool:
         if one.prompt_ids is not None:
-            self._onward.prompt(one.prompt_ids, first=not self._view.tokens)
-        if not self._onward.verified:
-            self._onward.never = "the backend does not go on from token ids"
-            self._interrupt(self._onward.never)
+            self.onward.prompt(one.prompt_ids, first=not self.view.tokens)
+        if not self.onward.verified:
+            self.onward.never = "the backend does not go on from token ids"
+            self._interrupt(self.onward.never)
         elif one.finish_reason is not None and one.finish_reason not in TRUE_ENDS:
             self._interrupt(f"the backend ended it with finish_reason {one.finish_reason}")
         elif not one.opens:
             return self._speech(frame, said, one)
-        elif one.index not in self._onward.opened:
-            self._onward.opened.add(one.index)
-            self._outlet.event(self._view.of(frame, said, one))
+        elif one.index not in self.onward.opened:
+            self.onward.opened.add(one.index)
+            self.outlet.event(self.view.of(frame, said, one))
         return False
 
     def _speech(self, frame: bytes, said: Said, one: Choice) -> bool:
-        view = self._view.of(frame, said, one)
-        self._onward.said(one)
+        view = self.view.of(frame, said, one)
+        self.onward.said(one)
         ids = one.ids or []
         self._leg_tokens += len(ids)
         if one.text_end is not None and (one.text or one.finish_reason):
-            self._text_end = self._view.characters + one.text_end
+            self.text_end = self.view.characters + one.text_end
         if one.finish_reason is not None:
             return self._finish(view, one, ids, one.finish_reason)
         parts = edit.split_at_text(view) if one.text or not one.speaks else None
         if parts is None:
             hidden = one.empty and not (self.ask.wants_ids or one.has_logprobs)
-            self._answer.other(b"" if hidden else view, ids, speaks=one.speaks)
+            self.answer.other(b"" if hidden else view, ids, speaks=one.speaks)
             return False
         if one.is_plain and self.ask.choices == 1 and not self.ask.wants_continuous_usage:
             self._shape = Shape.learned(frame, view)
-        hit = self._answer.text(*parts, ids)
+        hit = self.answer.text(*parts, ids)
         return hit is not None and self._stop(hit, view)
 
     def _finish(self, view: bytes, one: Choice, ids: Sequence[int], reason: str) -> bool:
-        text = self._answer.last(one.text, ids)
+        text = self.answer.last(one.text, ids)
         if isinstance(text, Hit):
             return self._stop(text, view)
         if text != one.text:
             view = edit.with_text(view, text)
-        self._ends_with(reason)
+        self.ends_with(reason)
         self._finished.add(one.index)
         if len(self._finished) >= self.ask.choices:
             self.state = State.FINISHED
         if self.ask.wants_usage:
-            self._outlet.event(view)
+            self.outlet.event(view)
         elif self._learned.fingerprint is None and self.ask.choices == 1:
             self._last = view
         else:
-            self._outlet.event(edit.with_fingerprint(view, self._learned.fingerprint or b""))
+            self.outlet.event(edit.with_fingerprint(view, self._learned.fingerprint or b""))
         return False
 
     def _stop(self, hit: Hit, view: bytes) -> bool:
         """End the answer at a stop string; whatever the backend goes on to say is not asked for."""
-        self._ends_with("stop")
+        self.ends_with("stop")
         view = edit.with_text(edit.with_finish(view, "stop", hit.stop), hit.text)
         if not self.ask.wants_usage:
             view = edit.with_fingerprint(view, self._learned.fingerprint or b"")
-        self._outlet.event(view)
+        self.outlet.event(view)
         self._complete()
         return True
 
-    def _ends_with(self, reason: str) -> None:
+    def ends_with(self, reason: str) -> None:
+        """Note why the answer ends; from here on its events have details."""
         self.finish_reason = reason
-        self._outlet.detail = self._detail
+        self.outlet.detail = self._detail
 
     def _give_last(self) -> None:
         if self._last is not None:
-            self._outlet.event(edit.with_fingerprint(self._last, self._learned.fingerprint or b""))
+            self.outlet.event(edit.with_fingerprint(self._last, self._learned.fingerprint or b""))
             self._last = None
 
     def _complete(self) -> None:
         self._give_last()
-        if self.ask.wants_usage and not self._usage_given:
+        if self.ask.wants_usage and not self.usage_given:
             fingerprint = self._learned.fingerprint or b""
-            self._outlet.event(self._view.own_usage(self.completion_tokens, fingerprint))
-        self._outlet.event(edit.DONE)
+            self.outlet.event(self.view.own_usage(self.completion_tokens, fingerprint))
+        self.outlet.event(edit.DONE)
         self.state = State.COMPLETE
 
     def _interrupt(self, why: str) -> None:
@@ -365,9 +301,9 @@ class Stream:
             return
         self.why = why
         self.state = State.INTERRUPTED
-        self._answer.drop()
+        self.answer.drop()
         limit, delivered = self.ask.max_tokens, len(self.delivered)
         if self.ask.choices == 1 and limit is not None and delivered >= limit > 0:
-            self._ends_with("length")
-            self._outlet.event(self._view.own_end(self._answer.rest(), "length"))
+            self.ends_with("length")
+            self.outlet.event(self.view.own_end(self.answer.rest(), "length"))
             self._complete()

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 from gateway.bill import Admission, Opened
+from gateway.carried import restored
 from gateway.errors import Refusal
 from gateway.heads import Head
 from gateway.kept import Taken
@@ -13,7 +14,6 @@ from gateway.relay import Generation, Wanted
 from gateway.reply import Reply, Request
 from gateway.seal import SENTENCES, STATUSES, NotGood, Why
 from gateway.snapshot import NotAPlaceError, Snapshot
-from gateway.stream import Stream
 from gateway.wish import Wish
 
 BUSY = Refusal(409, "it is still being answered", retry_after=1, code="busy")
@@ -40,7 +40,7 @@ class TakingUp:
         snapshot: Snapshot = json.loads(taken.snapshot)
         last = wanted.last if isinstance(wanted, Wish) else None
         try:
-            stream = Stream.restore(snapshot, None if last is None else last.number)
+            stream = restored(snapshot, None if last is None else last.number)
         except NotAPlaceError as error:
             await self._office.shelf.give_back(taken, caller)
             code = "too_far_back" if error.known else "malformed"

@@ -97,6 +97,7 @@ PURE = (
     "gateway/resumable.py",
     "gateway/said.py",
     "gateway/shape.py",
+    "gateway/carried.py",
     "gateway/snapshot.py",
     "gateway/step.py",
     "gateway/stops.py",

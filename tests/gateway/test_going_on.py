@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from gateway.ask import Never, Route, ask
+from gateway.carried import restored, snapshot
 from gateway.cut import Learned
 from gateway.resumable import Resume
 from gateway.stream import State, Stream
@@ -96,7 +97,7 @@ class Run:
         assert client.roles <= 1
         assert self.billed == stream.delivered
         if stream.resume[0] is not Resume.NEVER and stream.state is not State.COMPLETE:
-            details = stream.snapshot()["details"]
+            details = snapshot(stream)["details"]
             shown = self.client.text + (details[-1][2] if details else "")
             assert shown == self.server.vocabulary.decode(stream.delivered)
         assert SECRET not in client.text
@@ -292,8 +293,8 @@ def test_another_gateway_goes_on_from_a_snapshot(
     run = cut_at(one, route, [cut], max_tokens=200, stop=stop)
     if run.stream.state is not State.COMPLETE:
         run.client.read(run.stream.goodbye({"type": "shutdown"}))
-        plain = json.loads(json.dumps(run.stream.snapshot()))
-        run.stream = Stream.restore(plain)
+        plain = json.loads(json.dumps(snapshot(run.stream)))
+        run.stream = restored(plain)
         run.legs = 7
         run.whole()
         run.check()

@@ -11,6 +11,7 @@ from hypothesis import strategies as some
 
 from gateway.ask import Never, Route, ask
 from gateway.bill import Opened
+from gateway.carried import restored, snapshot
 from gateway.cut import Learned
 from gateway.ledger.entries import BLOCK, found
 from gateway.ledger.journal import Journal, Slot
@@ -60,7 +61,7 @@ class Life:
         self.sent += step.out
 
     def _keep(self) -> None:
-        self._journal.snapshot(self.slot, json.dumps(self.stream.snapshot()).encode())
+        self._journal.snapshot(self.slot, json.dumps(snapshot(self.stream)).encode())
 
     def killed(self) -> tuple[Snapshot, int] | None:
         """What the next gateway finds, and how many tokens are on the bill."""
@@ -106,7 +107,7 @@ def to_the_end_of_first(stream: Stream, one: Server, route: Route) -> bytes:
 
 def check_from(snapshot: Snapshot, at: int, sent: bytes, one: Server, want: Client) -> None:
     route = Route(snapshot["route"])
-    stream = Stream.restore(json.loads(json.dumps(snapshot)), at)
+    stream = restored(json.loads(json.dumps(snapshot)), at)
     client = Client().read(first(sent, at))
     client.read(to_the_end(stream, one, route))
     assert client.text == want.text
@@ -140,7 +141,7 @@ def test_it_goes_on_from_every_event_wherever_it_was_killed(
         for at in {0, last // 2, last - 1, last}:
             check_from(snapshot, at, life.sent, one, want)
         with pytest.raises(NotAPlaceError, match="there was no event"):
-            Stream.restore(snapshot, last + 1)
+            restored(snapshot, last + 1)
     for at in range(last):
         check_from(snapshot, at, life.sent, one, want)
 
@@ -176,10 +177,10 @@ stories = some.builds(
 )
 
 
-def restored(snapshot: Snapshot, at: int, story: Story) -> Stream | None:
+def at_a_place(snapshot: Snapshot, at: int, story: Story) -> Stream | None:
     """The stream after an event; None after one that is known to be no place to go on from."""
     try:
-        return Stream.restore(snapshot, at)
+        return restored(snapshot, at)
     except NotAPlaceError as error:
         if not error.known or max(story.per_frame) == 1:
             raise
@@ -204,7 +205,7 @@ def test_so_it_does_with_frames_of_several_tokens_stop_strings_and_odd_pieces(
         return
     snapshot, _ = left
     at = data.draw(some.integers(0, len(snapshot["marks"])))
-    stream = restored(snapshot, at, story)
+    stream = at_a_place(snapshot, at, story)
     if stream is None:
         return
     sent = first(life.sent, at)
@@ -223,5 +224,5 @@ def test_so_it_does_with_frames_of_several_tokens_stop_strings_and_odd_pieces(
         at = data.draw(some.integers(0, len(snapshot["marks"])))
     else:
         sent = life.sent
-    if restored(snapshot, at, story) is not None:
+    if at_a_place(snapshot, at, story) is not None:
         check_from(snapshot, at, sent, one, want)
