@@ -7,7 +7,6 @@ with a token to go on by. What is sent is billed before it is sent.
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway import access_log
@@ -15,6 +14,7 @@ from gateway.ask import Ask, Never, first_body
 from gateway.bill import Admission, BillError, LegEnd, Opened
 from gateway.choose import NoBackend, choose
 from gateway.counts import Where
+from gateway.delivery import Delivery
 from gateway.errors import Refusal
 from gateway.exchange import Exchange
 from gateway.heads import ELSEWHERE, Head
@@ -22,14 +22,12 @@ from gateway.kept import Taken
 from gateway.letting_in import let_in
 from gateway.office import Office
 from gateway.outcome import How, Outcome
-from gateway.outlet import behind
 from gateway.parting import Parting
 from gateway.reply import Reply
 from gateway.resumable import Resume
 from gateway.standing import Standing
-from gateway.stream import State, Step, Stream
+from gateway.stream import State, Stream
 
-COMMENT = b": still here\n\n"
 WAIT_SECONDS = 0.25
 
 log = logging.getLogger("gateway")
@@ -71,12 +69,8 @@ class Generation:
         self._parting = Parting(
             office, stream, wanted.caller, reply, taken=wanted.taken, again=wanted.again
         )
+        self._delivery = Delivery(office, stream, reply, self._parting)
         self._exchange: Exchange | None = None
-        self._turn = office.turn
-        self._line: Callable[[int], None] = lambda _: None
-        self._sent_at = self.began
-        self._tokens_before = 0
-        self._prompt_told = False
         self._reason = "interrupted"
         self._over: Outcome | None = None  # said by the client or by us, whatever backends do
         self._paused_at: float | None = None
@@ -114,9 +108,7 @@ class Generation:
     async def _is_admitted(self) -> bool:
         key, route = self._wanted.key, self._ask.route
         if key is None:
-            self._line = self._office.bill.line(self.id)
-            self._office.bill.again(self.id, self._wanted.again)
-            self._keep()
+            self._delivery.taken_up(self._wanted.again)
             return True
         at = self._office.wall()
         opened = Opened(self.id, self.caller, key, self.model, route, at)
@@ -126,7 +118,7 @@ class Generation:
             self._parting.refuse(Refusal(503, f"the bill: {error}", retry_after=5))
             return False
         if admission is Admission.NEW:
-            self._line = self._office.bill.line(self.id)
+            self._delivery.admitted()
             return True
         said = "is being answered" if admission is Admission.BUSY else "was answered before"
         retry_after = 1 if admission is Admission.BUSY else None
@@ -138,7 +130,7 @@ class Generation:
 
     async def _all_legs(self) -> Outcome:
         if self._stream.state in (State.FINISHED, State.COMPLETE):  # before it was taken up
-            self.deliver(self._stream.ended())
+            self._delivery.deliver(self._stream.ended())
             return Outcome(How.COMPLETE)
         is_new = self._stream.state is not State.INTERRUPTED
         body = first_body(self._ask) if is_new else self._stream.later()
@@ -188,6 +180,7 @@ class Generation:
         """Begin with nothing: of an answer that is sent whole, nothing was sent yet."""
         self._stream = Stream(self._ask, self.id, self._stream.created)
         self._parting.anew(self._stream)
+        self._delivery.begin_anew(self._stream)
         return first_body(self._ask)
 
     def _last(self, outcome: Outcome, standing: Standing, tried: set[str]) -> Outcome | None:
@@ -196,7 +189,7 @@ class Generation:
             return outcome
         if outcome.how is How.REFUSED and outcome.status not in ELSEWHERE:
             return self._pass_on(outcome)
-        if self.tokens > self._tokens_before:
+        if self.tokens > self._delivery.tokens_before:
             tried.clear()
         tried.add(standing.backend.name)
         if not self.tokens and len(tried) >= self._office.settings.tries:
@@ -211,14 +204,13 @@ class Generation:
         self.legs += 1
         if self.legs == 1:
             office.counts.asked(office.now() - self.began)
-        self._tokens_before = self.tokens
-        self._prompt_told = False
+        self._delivery.begin_leg()
         self._stream.begin(office.learned[self.backend, self.model])
         office.bill.begins(self.id, self.backend, office.wall())
         head = self._wanted.head.to(
             standing.backend, office.backend_keys.of(standing.backend), len(body)
         )
-        self._exchange = Exchange(office, standing, self._stream, self)
+        self._exchange = Exchange(office, standing, self._stream, self._delivery)
         fresh = self.legs > 1
         paused = self._paused_at is not None
         outcome = await self._exchange.run(head, body, fresh=fresh, paused=paused)
@@ -237,54 +229,11 @@ class Generation:
         stream = self._stream
         return LegEnd(
             backend=self.backend,
-            prompt_tokens=stream.prompt_tokens + self._tokens_before,
-            completion_tokens=max(0, stream.completion_tokens - self._tokens_before),
+            prompt_tokens=stream.prompt_tokens + self._delivery.tokens_before,
+            completion_tokens=max(0, stream.completion_tokens - self._delivery.tokens_before),
             how=outcome.how,
             at=self._office.wall(),
         )
-
-    def one(self, event: bytes, token: int) -> None:
-        """One event of one token, of which nothing need be known that is not known yet."""
-        if self._parting.whole is not None:  # nothing is sent before all is there
-            self._parting.whole.add(event)
-            return
-        self._line(token)
-        self._reply.write(event)
-        self._sent_at = self._turn.now
-
-    def deliver(self, step: Step) -> None:
-        """What a step came to."""
-        if self._parting.whole is not None:  # nothing is sent, or charged, before all is there
-            self._parting.whole.add(step.out)
-            return
-        if step.progress and not self._prompt_told and self._stream.prompt_tokens:
-            self._prompt_told = True
-            prompt = self._stream.prompt_tokens
-            self._office.bill.prompt(self.id, prompt, prompt + self._tokens_before)
-        if step.marks or step.ids:
-            self._write_down(step)
-        if not step.out:
-            return
-        if not self._reply.begun:
-            self._begin()
-        self._reply.write(step.out)
-        self._sent_at = self._office.now()
-
-    def _write_down(self, step: Step) -> None:
-        bill = self._office.bill
-        if step.details:
-            bill.details(self.id, step.details)
-        bill.add(self.id, step.ids, behind(step.marks, self.tokens))
-        if self._stream.is_news():
-            self._keep()
-
-    def _keep(self) -> None:
-        """Write down what another gateway needs to go on, should this one be killed."""
-        self._office.bill.keep(self.id, self._parting.kept or b"")
-
-    def _begin(self) -> None:
-        self._office.counts.first_byte(self._office.now() - self.began)
-        self._parting.begin()
 
     # what the client does
 
@@ -341,11 +290,8 @@ class Generation:
                 f"silent for {silent:.0f} s"
             ):
                 self.cut("stalled")
-        elif self._ask.stream and now - self._sent_at >= settings.keep_alive:
-            if not self._reply.begun:
-                self._begin()
-            self._reply.write(COMMENT)
-            self._sent_at = now
+        elif self._ask.stream and now - self._delivery.sent_at >= settings.keep_alive:
+            self._delivery.comment()
 
     def _is_drained_away(self) -> bool:
         """Leave a backend that is being drained, once there is another to go to."""
