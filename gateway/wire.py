@@ -250,7 +250,8 @@ class Wire(asyncio.Protocol):
             self.close()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close at once; what was sent is on the bill, so it still goes out if it can."""
+        self.flush()
         self.answering = None
         self._closing = True
         if self._transport is not None:
