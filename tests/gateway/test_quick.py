@@ -1,0 +1,103 @@
+"""The short way gives what the long one gives, or takes nothing."""
+
+import json
+
+import pytest
+
+from gateway.ask import Route, ask
+from gateway.cut import Learned
+from gateway.stream import Stream
+from tests.gateway.model import Server
+from tests.gateway.test_going_on import TEXTS, VOCABULARY, request, server
+
+
+def streams(route: Route, **more: object) -> tuple[Stream, Stream]:
+    body = request(route, max_tokens=300, **more)
+    one, two = (
+        Stream(ask(route, body, forbid_resume=False), "100%d", 1, Learned(fingerprint=b""))
+        for _ in range(2)
+    )
+    return one, two
+
+
+def wire(stream: Stream, one: Server, route: Route) -> list[bytes]:
+    body = stream.later()
+    assert isinstance(body, bytes)
+    return one.events(route, body)
+
+
+@pytest.mark.parametrize("ids", [False, True])
+@pytest.mark.parametrize("route", [Route.CHAT, Route.COMPLETIONS])
+@pytest.mark.parametrize("text", [*TEXTS, "percent"])
+def test_both_ways_give_the_same(text: str, route: Route, ids: bool) -> None:
+    one = server(TEXTS.get(text, "100%d %% %s").encode())
+    short, long = streams(route, return_token_ids=ids)
+    taken = 0
+    for event in wire(short, one, route):
+        want = long.feed(event)
+        if short.quick is not None and (out := short.quick.event(event)) is not None:
+            taken += 1
+            assert want.state is short.state
+        else:
+            out = short.feed(event).out
+        assert out == want.out
+        assert short.delivered == long.delivered
+        assert short.outlet.marks == long.outlet.marks
+    assert taken > 3 or text not in ("mixed", "percent")
+    assert short.completion_tokens == long.completion_tokens
+
+
+def odd(event: bytes) -> list[bytes]:
+    """What looks like an event of one token and is another, or not all of one, or more."""
+    frame = json.loads(event.removeprefix(b"data: "))
+    [choice] = frame["choices"]
+    [token] = choice["token_ids"]
+    ids = b'"token_ids":[%d]' % token
+    total, count = frame["usage"]["total_tokens"], frame["usage"]["completion_tokens"]
+    text = choice["delta"]["content"].encode()
+    return [
+        b"",
+        event[:-1],
+        event + b"\n",
+        event + event,
+        event.replace(b'"id":"one"', b'"id":"two"'),
+        event.replace(ids, b'"token_ids":[%d,7]' % token),
+        event.replace(ids, b'"token_ids":[]'),
+        event.replace(ids, b'"token_ids":[-7]'),
+        event.replace(b'"total_tokens":%d' % total, b'"total_tokens":%d' % (total + 1)),
+        event.replace(b'"completion_tokens":%d' % count, b'"completion_tokens":%d' % (count + 1)),
+        event.replace(b'"content":"%b"' % text, b'"content":""'),
+        event.replace(b'"content":"%b"' % text, b'"content":"\\""'),
+        event.replace(b'"content":"%b"' % text, b'"content":"a","role":"b"'),
+        event.replace(b'"finish_reason":null', b'"finish_reason":"stop"'),
+    ]
+
+
+def test_what_is_not_one_event_of_one_token_is_left_to_the_long_way() -> None:
+    stream, _ = streams(Route.CHAT)
+    events = wire(stream, server(b"abcdef"), Route.CHAT)
+    for event in events[:4]:
+        stream.feed(event)
+    quick, following = stream.quick, events[4]
+    assert quick is not None
+    before = quick.tokens, list(stream.delivered), list(stream.outlet.marks)
+    for one in odd(following):
+        assert one != following
+        assert quick.event(one) is None, one
+    assert (quick.tokens, stream.delivered, stream.outlet.marks) == before
+    assert quick.event(following) is not None
+
+
+def test_there_is_no_short_way_while_something_is_held_back_or_in_pieces() -> None:
+    one = Server(VOCABULARY, tuple(VOCABULARY.encode("ab水c".encode()[:-1] + b"cd")))
+    stream, _ = streams(Route.CHAT)
+    for event in wire(stream, one, Route.CHAT):
+        stream.feed(event[:20])
+        assert stream.quick is None
+        stream.feed(event[20:])
+        is_clean = stream.answer.cut is not None and stream.answer.is_plain
+        assert (stream.quick is not None) <= is_clean
+    searching, _ = streams(Route.CHAT, stop=["never said"])
+    for event in wire(searching, one, Route.CHAT):
+        searching.feed(event)
+        assert searching.quick is None

@@ -1,0 +1,61 @@
+"""What one turn of the loop reads is handled in its order, and then written."""
+
+import asyncio
+import logging
+
+import pytest
+
+from gateway.turn import Turn
+
+
+class Both:
+    """Reads and sends; keeps what happens to it in a list that it shares."""
+
+    def __init__(self, turn: Turn, name: str, happened: list[str], *, breaks: bool = False) -> None:
+        self.turn, self.name, self.happened, self.breaks = turn, name, happened, breaks
+
+    def take(self, data: bytes) -> None:
+        self.happened.append(f"{self.name} takes {data.decode()}")
+        if self.breaks:
+            raise RuntimeError("broken")
+        self.turn.write(self)
+
+    def abort(self) -> None:
+        self.happened.append(f"{self.name} aborts")
+
+    def flush(self) -> None:
+        self.happened.append(f"{self.name} writes")
+        if self.breaks:
+            raise OSError("gone")
+
+
+def one_turn(*, breaks: bool = False) -> list[str]:
+    happened: list[str] = []
+
+    async def work() -> None:
+        turn = Turn()
+        a, b = Both(turn, "a", happened, breaks=breaks), Both(turn, "b", happened)
+        turn.read(a, b"1")
+        turn.read(b, b"2")
+        turn.read(a, b"3")
+        assert happened == []
+        await asyncio.sleep(0)
+        happened.append("turned")
+        turn.write(b)
+        await asyncio.sleep(0)
+
+    asyncio.run(work())
+    return happened
+
+
+def test_all_that_was_read_is_handled_before_anything_is_written() -> None:
+    taken = ["a takes 1", "b takes 2", "a takes 3"]
+    assert one_turn() == [*taken, "a writes", "b writes", "a writes", "turned", "b writes"]
+
+
+def test_what_cannot_be_handled_ends_its_connection_alone(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        happened = one_turn(breaks=True)
+    taken = ["a takes 1", "a aborts", "b takes 2", "a takes 3", "a aborts"]
+    assert happened == [*taken, "b writes", "turned", "b writes"]
+    assert [record.getMessage() for record in caplog.records] == ["event=read_failed"] * 2
