@@ -19,6 +19,7 @@ from gateway.errors import Refusal
 from gateway.reply import Answering, Handler, Reply, Request
 from gateway.turn import Turn
 
+MOST_UNSENT = 64 * 1024
 LARGEST_HEAD = 64 * 1024
 OFFER = frozenset({"connection", "http2-settings", "upgrade"})
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -43,6 +44,7 @@ class Wire(asyncio.Protocol):
         self._wires = wires
         self._turn = turn
         self._unsent: list[bytes] = []
+        self._unsent_size = 0
         self._transport: asyncio.Transport | None = None
         self._descriptor = -1
         self._parser = httptools.HttpRequestParser(self)
@@ -70,7 +72,8 @@ class Wire(asyncio.Protocol):
         """A client is there."""
         # A stream's transport is one, though uvloop's does not say so.
         self._transport = cast(asyncio.Transport, transport)
-        self._descriptor = transport.get_extra_info("socket").fileno()
+        sock = transport.get_extra_info("socket")
+        self._descriptor = -1 if sock is None else sock.fileno()
         self.quiet_since = asyncio.get_running_loop().time()
         self._wires.add(self)
 
@@ -202,6 +205,9 @@ class Wire(asyncio.Protocol):
             if not self._unsent:
                 self._turn.write(self)
             self._unsent.append(data)
+            self._unsent_size += len(data)
+            if self._unsent_size > MOST_UNSENT:  # a client that does not read is to be noticed
+                self.flush()
 
     def flush(self) -> None:
         """Write what was sent in this turn."""
@@ -210,9 +216,10 @@ class Wire(asyncio.Protocol):
             return
         data = unsent[0] if len(unsent) == 1 else b"".join(unsent)
         unsent.clear()
+        self._unsent_size = 0
         # The way through the loop costs more than the system call itself. The descriptor is ours
         # until connection_lost: both asyncio and uvloop close it after that.
-        if not transport.get_write_buffer_size():
+        if self._descriptor >= 0 and not transport.get_write_buffer_size():
             try:
                 written = os.write(self._descriptor, data)
             except OSError:  # full, or broken; the loop knows what to do about either

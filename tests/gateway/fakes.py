@@ -1,17 +1,19 @@
 """An office without servers, and who may come into it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fleet.backend import Backend
 from fleet.settings import parse
-from gateway.bill import Admission, Closed, LegEnd, Opened
+from gateway.bill import Admission, Closed, End, LegEnd, Opened
 from gateway.kept import Kept, Transactions
 from gateway.office import Office
+from gateway.questions import Questions
 from gateway.reply import Answering
 from gateway.seal import Seal
 from gateway.shelf import Shelf
 from gateway.standing import Standing
+from gateway.turn import Turn
 from gateway.upstream import Leg, UpstreamError, Upstreams
 from tests.gateway.databases import BrokenDatabase
 
@@ -22,7 +24,7 @@ class NobodyAnswers(Upstreams):
     """No server can be reached; ``broken`` are those at which our own program goes wrong."""
 
     def __init__(self, *broken: str) -> None:
-        super().__init__(1.0)
+        super().__init__(1.0, Turn())
         self.broken = broken
         self.asked: list[str] = []
 
@@ -55,7 +57,31 @@ class OpenBill:
     def prompt(self, request_id: str, tokens: int, read: int | None = None) -> None:
         """Nothing is kept of it."""
 
-    def add(self, request_id: str, ids: Sequence[int]) -> None:
+    async def would_admit(self, opened: Opened) -> Admission:
+        del opened
+        return Admission.NEW
+
+    async def stage(self, caller: str, request_id: str) -> End | Admission:
+        del caller, request_id
+        return Admission.NEW
+
+    async def look(self) -> int:
+        return 0
+
+    def line(self, request_id: str) -> Callable[[int], None]:
+        del request_id
+        return lambda _: None
+
+    def add(self, request_id: str, ids: Sequence[int], behind: Sequence[int] = ()) -> None:
+        """Nothing is kept of it."""
+
+    def details(self, request_id: str, details: Sequence[Sequence[object]]) -> None:
+        """Nothing is kept of it."""
+
+    def keep(self, request_id: str, snapshot: bytes) -> None:
+        """Nothing is kept of it."""
+
+    def again(self, request_id: str, tokens: int) -> None:
         """Nothing is kept of it."""
 
     def count(self, request_id: str, tokens: int) -> None:
@@ -78,6 +104,10 @@ class HeardConnection:
         self.sent = b""
         self.aborted = False
         self.answering: Answering | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return not self.aborted
 
     def send(self, data: bytes) -> None:
         self.sent += data
@@ -109,4 +139,5 @@ def office(
         bill=OpenBill(),
         seal=SEAL,
         shelf=Shelf(Kept(database or BrokenDatabase(), SEAL)),
+        questions=Questions(database or BrokenDatabase(), SEAL, 600.0),
     )

@@ -73,6 +73,7 @@ def test_names_and_labels_are_the_public_ones() -> None:
         "gateway_resumes_total": ("backend",),
         "gateway_interrupted_total": ("reason",),
         "gateway_refused_total": ("status",),
+        "gateway_errors_total": ("where",),
         "gateway_ledger_lag_seconds": (),
         "gateway_build_info": ("version",),
         "gateway_request_duration_seconds": (),

@@ -24,6 +24,7 @@ from gateway.reply import Reply, Request
 from gateway.serve import sweep
 from gateway.step import Step
 from gateway.stream import Stream
+from gateway.turn import Turn
 from gateway.upstream import Leg, Listener, Origin, Upstreams
 from gateway.wire import Wire
 from tests.gateway.fakes import HeardConnection, NobodyAnswers, office
@@ -135,7 +136,7 @@ def test_a_connection_that_cannot_be_looked_at_is_no_sweeps_end() -> None:
     one = office("gpu-a")
 
     async def run() -> None:
-        sweep(one, (BrokenWire(lambda *_: None, 1, set()),))
+        sweep(one, (BrokenWire(lambda *_: None, 1, set(), Turn()),))
 
     asyncio.run(run())
     assert one.counts.errors == {Where.SWEEP: 1}
@@ -170,7 +171,7 @@ class SilentTransport(asyncio.Transport):
 
 def test_an_idle_connection_is_closed_and_one_that_takes_nothing_is_broken_off() -> None:
     async def run() -> list[str]:
-        wire, transport = Wire(lambda *_: None, 1, set()), SilentTransport()
+        wire, transport = Wire(lambda *_: None, 1, set(), Turn()), SilentTransport()
         wire.connection_made(transport)
         for quiet in (0.0, 75.0, 76.0, 77.0, 375.0, 376.0):
             wire.sweep(wire.quiet_since + quiet, 75.0, 300.0)
@@ -201,19 +202,28 @@ class AnswersNothing(Upstreams):
 
     async def leg(self, backend: Backend, *, fresh: bool = False) -> Leg:
         del fresh
-        return EmptyAnswer(Origin.of(backend))
+        return EmptyAnswer(Origin.of(backend), Turn())
+
+
+class NoBill:
+    """Nothing can be billed."""
+
+    def one(self, event: bytes, token: int) -> None:
+        del event, token
+        raise BillError("the disk is full")
+
+    def deliver(self, step: Step) -> None:
+        del step
+        raise BillError("the disk is full")
 
 
 def test_what_cannot_be_billed_at_the_answers_end_is_cut_and_hangs_nobody() -> None:
-    one = office("gpu-a", upstreams=AnswersNothing(1.0))
+    one = office("gpu-a", upstreams=AnswersNothing(1.0, Turn()))
     body = b'{"model": "m", "prompt": "p", "stream": true}'
     stream = Stream(ask(Route.COMPLETIONS, body, forbid_resume=False), "r", 1)
 
-    def deliver(_: Step) -> None:
-        raise BillError("the disk is full")
-
     async def run() -> Outcome:
-        exchange = Exchange(one, one.standings[0], stream, deliver)
+        exchange = Exchange(one, one.standings[0], stream, NoBill())
         return await exchange.run(b"", b"", fresh=True, paused=False)
 
     assert asyncio.run(run()) == Outcome(How.CUT, "the bill: the disk is full")

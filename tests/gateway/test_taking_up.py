@@ -8,10 +8,11 @@ import pytest
 
 from gateway.ask import Route, ask
 from gateway.bill import Admission, Opened
+from gateway.carried import snapshot
 from gateway.kept import Left, Taken
 from gateway.office import Office
+from gateway.outlet import UNSURE
 from gateway.reply import Reply, Request
-from gateway.seal import NotGood
 from gateway.standing import Standing
 from gateway.stream import Stream
 from gateway.taking_up import TakingUp
@@ -82,8 +83,8 @@ def _cut_first(one: Office) -> None:
 def kept(one: Office, stream: Stream) -> Wish:
     """Keep a stream; what its client goes on by."""
     token = SEAL.token("alice", one.wall())
-    snapshot = json.dumps(stream.snapshot()).encode()
-    asyncio.run(one.shelf.keep(Left(token, "alice", stream.request_id, snapshot)))
+    kept = json.dumps(snapshot(stream)).encode()
+    asyncio.run(one.shelf.keep(Left(token, "alice", stream.request_id, kept)))
     return Wish(token.text, Last(stream.request_id, stream.seq))
 
 
@@ -100,7 +101,7 @@ def test_where_nobody_can_go_on_it_is_said_and_the_token_is_not_spent(
         assert connection.sent.startswith(b"HTTP/1.1 503 ")
         assert b"\r\nretry-after: " in connection.sent
         assert isinstance(taken, Taken)
-        assert json.loads(taken.snapshot) == interrupted().snapshot()
+        assert json.loads(taken.snapshot) == json.loads(json.dumps(snapshot(interrupted())))
         asyncio.run(one.shelf.give_back(taken, "alice"))
 
 
@@ -121,9 +122,12 @@ def test_what_somebody_has_in_hand_is_not_spent(shared: TestedDatabase) -> None:
     assert isinstance(taken, Taken)
 
 
-def test_what_is_asked_for_too_far_back_is_not_spent(shared: TestedDatabase) -> None:
-    one = office("gpu-a", database=shared)
-    wanted = kept(one, interrupted())
-    connection, taken = answered(one, Wish(wanted.token, Last("req-1", 1)))
-    assert connection.sent.startswith(b"HTTP/1.1 410 ")
-    assert not isinstance(taken, NotGood)
+def test_what_cannot_go_on_from_there_is_not_spent(shared: TestedDatabase) -> None:
+    one, stream = office("gpu-a", database=shared), interrupted()
+    stream.outlet.marks[0] = UNSURE
+    wanted = kept(one, stream)
+    for number, status in ((1, b"410"), (100, b"400")):
+        connection, taken = answered(one, Wish(wanted.token, Last("req-1", number)))
+        assert connection.sent.startswith(b"HTTP/1.1 %b " % status)
+        assert isinstance(taken, Taken)
+        asyncio.run(one.shelf.give_back(taken, "alice"))
