@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from gateway.ask import Route, ask
 from gateway.outlet import Detail
-from gateway.snapshot import Snapshot, details_at, mark_at
+from gateway.snapshot import Snapshot, place_at
 from gateway.step import State
 from gateway.stream import Stream
 
@@ -39,7 +39,7 @@ def restored(snapshot: Snapshot, at: int | None = None) -> Stream:
     Without ``at``, after the last one. Raises NotAPlaceError where it cannot go on from there.
     """
     at = len(snapshot["marks"]) if at is None else at
-    mark = mark_at(snapshot, at)
+    mark, details = place_at(snapshot, at)
     body = json.dumps(snapshot["body"]).encode()
     asked = ask(Route(snapshot["route"]), body, forbid_resume=snapshot["forbidden"])
     stream = Stream(asked, snapshot["request_id"], snapshot["created"])
@@ -55,7 +55,7 @@ def restored(snapshot: Snapshot, at: int | None = None) -> Stream:
     stream.outlet.mark = mark
     stream.state = State.INTERRUPTED
     stream.why = "taken up from a snapshot"
-    if details := details_at(snapshot, at):
+    if details:
         _restore(stream, details)
     return stream
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Protocol
 
@@ -29,7 +28,7 @@ from sqlalchemy import (
 )
 
 from gateway.ledger.gone import Orphan
-from gateway.ledger.tables import metadata
+from gateway.ledger.tables import metadata, moment
 from gateway.seal import NotGood, Seal, Token, Why
 
 resumptions = Table(
@@ -115,7 +114,7 @@ class Kept:
                 "request_id": left.request_id,
                 "caller": left.caller,
                 "sealed": self._seal.seal(left.snapshot, left.token.id, left.caller),
-                "expires_at": _moment(left.token.expires_at),
+                "expires_at": moment(left.token.expires_at),
             }
             for left in streams
         ]
@@ -127,7 +126,7 @@ class Kept:
                     resumptions.c.request_id == left.request_id,
                     resumptions.c.used_at.is_(None),
                 )
-                .values(used_at=_moment(now), sealed=_WIPED)
+                .values(used_at=moment(now), sealed=_WIPED)
             )
         if rows:
             connection.execute(insert(resumptions), rows)
@@ -175,7 +174,7 @@ class Kept:
         """Delete what has expired, and return how many."""
         with self._database.write() as connection:
             done = connection.execute(
-                delete(resumptions).where(resumptions.c.expires_at <= _moment(now))
+                delete(resumptions).where(resumptions.c.expires_at <= moment(now))
             )
             return done.rowcount
 
@@ -187,7 +186,7 @@ class Kept:
         row = found._mapping  # noqa: SLF001 -- a row's public view of its names
         if row["used_at"] is not None:
             return NotGood(Why.SPENT)
-        if row["expires_at"] <= _moment(now):
+        if row["expires_at"] <= moment(now):
             return NotGood(Why.EXPIRED)
         snapshot = self._seal.unseal(row["sealed"], row["id"], row["caller"])
         if isinstance(snapshot, NotGood):
@@ -196,13 +195,8 @@ class Kept:
         done = connection.execute(
             update(resumptions)
             .where(resumptions.c.id == row["id"], resumptions.c.used_at.is_(None))
-            .values(used_at=_moment(now), sealed=_WIPED)
+            .values(used_at=moment(now), sealed=_WIPED)
         )
         if done.rowcount != 1:
             return NotGood(Why.SPENT)
         return Taken(row["request_id"], snapshot, row["id"])
-
-
-def _moment(at: float) -> datetime:
-    """Unix seconds as they are stored: in UTC."""
-    return datetime.fromtimestamp(at, UTC).replace(tzinfo=None)

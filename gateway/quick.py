@@ -10,9 +10,9 @@ from gateway.shape import Shape
 
 
 class Quick:
-    """Good for a leg from a clean cut on, with nothing held back, until another frame comes.
+    """Of one leg; good from a clean cut on, with nothing held back, until another frame comes.
 
-    ``tokens``: how many the leg has given.
+    ``tokens``: how many the leg has given, to be set before.
     """
 
     __slots__ = (
@@ -30,8 +30,8 @@ class Quick:
         "tokens",
     )
 
-    def __init__(self, shape: Shape, answer: Answer, outlet: Outlet, tokens: int) -> None:
-        self.tokens = tokens
+    def __init__(self, shape: Shape, answer: Answer, outlet: Outlet) -> None:
+        self.tokens = 0
         self._before, self._between = shape.before, shape.between
         self._start, self._between_size = len(shape.before), len(shape.between)
         self._behind = shape.behind + b"\n\n"

@@ -61,7 +61,6 @@ class Generation:
         self.model = stream.ask.model
         self.backend = ""
         self.legs = 0
-        self.began = office.now()
         self._office = office
         self._wanted = wanted
         self._stream = stream
@@ -70,6 +69,7 @@ class Generation:
             office, stream, wanted.caller, reply, taken=wanted.taken, again=wanted.again
         )
         self._delivery = Delivery(office, stream, reply, self._parting)
+        self.began = self._delivery.began
         self._exchange: Exchange | None = None
         self._reason = "interrupted"
         self._over: Outcome | None = None  # said by the client or by us, whatever backends do

@@ -60,20 +60,20 @@ class NotAPlaceError(Exception):
         self.known = known
 
 
-def mark_at(snapshot: Snapshot, at: int) -> int:
-    """Return how many tokens the client has after an event. Raises NotAPlaceError."""
+def place_at(snapshot: Snapshot, at: int) -> tuple[int, list[Detail]]:
+    """Return how many tokens the client has after an event, and the details up to it.
+
+    There are none where the event has none. Raises NotAPlaceError.
+    """
     marks = snapshot["marks"]
     if at > len(marks):
         raise NotAPlaceError(f"there was no event {at}, only {len(marks)}", known=False)
     mark = marks[at - 1] if at else 0
     if mark == UNSURE:
         raise NotAPlaceError(f"event {at} may end within a character", known=True)
-    if at and snapshot["detailed"] and not details_at(snapshot, at):
-        raise NotAPlaceError(f"event {at} is too long ago", known=True)
-    return mark
-
-
-def details_at(snapshot: Snapshot, at: int) -> list[Detail]:
-    """Return the details up to an event and of it; none if it has none."""
     details = [Detail(*one) for one in snapshot["details"] if one[0] <= at]
-    return details if details and details[-1].number == at else []
+    if not details or details[-1].number != at:
+        details = []
+    if at and snapshot["detailed"] and not details:
+        raise NotAPlaceError(f"event {at} is too long ago", known=True)
+    return mark, details

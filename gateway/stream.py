@@ -88,6 +88,7 @@ class Stream:
         self.state = State.RUNNING
         self._events = Events()
         self._shape: Shape | None = None
+        self._short: Quick | None = None
         self._leg_tokens = 0
         self._told_tokens = 0
         self._finished: set[int] = set()  # the choices that have truly ended
@@ -130,10 +131,10 @@ class Stream:
         return self._step(progress=progress, abort=abort)
 
     def _enter_quick(self) -> None:
-        shape, answer = self._shape, self.answer
         between = self._events.is_between and self.state is State.RUNNING
-        if shape is not None and between and answer.is_plain:
-            self.quick = Quick(shape, answer, self.outlet, self._leg_tokens)
+        if self._short is not None and between and self.answer.is_plain:
+            self._short.tokens = self._leg_tokens
+            self.quick = self._short
 
     def _leave_quick(self) -> None:
         if self.quick is not None:
@@ -244,7 +245,8 @@ class Stream:
             self.answer.other(b"" if hidden else view, ids, speaks=one.speaks)
             return False
         if one.is_plain and self.ask.choices == 1 and not self.ask.wants_continuous_usage:
-            self._shape = Shape.learned(frame, view)
+            self._shape = shape = Shape.learned(frame, view)
+            self._short = None if shape is None else Quick(shape, self.answer, self.outlet)
         hit = self.answer.text(*parts, ids)
         return hit is not None and self._stop(hit, view)
 

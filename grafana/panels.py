@@ -110,6 +110,19 @@ def number(  # noqa: PLR0913 -- one panel is that many things
     )
 
 
+def switch(title: str, description: str, target: prometheus.Dataquery, nothing: str) -> stat.Panel:
+    """On or off: whether all of them are well."""
+    return number(
+        title,
+        description,
+        target,
+        unit="bool_on_off",
+        steps=ALL_UP,
+        width=4,
+        nothing=nothing,
+    )
+
+
 def lines(
     title: str,
     description: str,

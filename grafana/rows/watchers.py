@@ -3,7 +3,7 @@
 from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
 from grafana_foundation_sdk.models.common import BigValueTextMode
 
-from grafana.panels import ALL_UP, ANY_IS_NEWS, LOW, NONE_IS_GOOD, bars, lines, now, number, query
+from grafana.panels import ANY_IS_NEWS, LOW, NONE_IS_GOOD, bars, lines, now, number, query, switch
 from grafana.selectors import BACKEND
 
 
@@ -12,25 +12,19 @@ def watchers(builder: Dashboard) -> Dashboard:
     return (
         builder.with_row(Row("Is lifeguard itself well?"))
         .with_panel(
-            number(
+            switch(
                 "Exporter",
                 "1 while Prometheus can read every exporter.",
                 now('min(up{job="vllm-exporter"})', "exporter"),
-                unit="bool_on_off",
-                steps=ALL_UP,
-                width=4,
-                nothing="none",
+                "none",
             )
         )
         .with_panel(
-            number(
+            switch(
                 "Remediator",
                 "1 while Prometheus can read a remediator.",
                 now('max(up{job="vllm-remediator"})', "remediator"),
-                unit="bool_on_off",
-                steps=ALL_UP,
-                width=4,
-                nothing="none",
+                "none",
             )
         )
         .with_panel(
@@ -59,14 +53,11 @@ def watchers(builder: Dashboard) -> Dashboard:
             )
         )
         .with_panel(
-            number(
+            switch(
                 "fleet.yml",
                 "1 while every exporter has in force what it read last; 0: that has a mistake.",
                 now("min(vllm_exporter_config_last_reload_successful)", "in force"),
-                unit="bool_on_off",
-                steps=ALL_UP,
-                width=4,
-                nothing="no exporter",
+                "no exporter",
             )
         )
         .with_panel(

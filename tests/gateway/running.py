@@ -196,6 +196,12 @@ class Gateway(Process):
         except requests.ConnectionError:
             return 0
 
+    def term_twice(self) -> None:
+        """Tell it to end, and to do so at once: what is in flight is cut."""
+        self.term()
+        eventually(lambda: self.status("/-/ready") == 503, "it was told")
+        self.term()
+
     def post(self, path: str, body: object = None, **headers: str) -> requests.Response:
         named = {"content-type": "application/json"}
         named |= {name.replace("_", "-"): value for name, value in headers.items()}

@@ -112,9 +112,7 @@ def test_a_browser_does_not_notice_a_rollout(tmp_path: Path, browser: Browser) -
             says = ask(browser, f"{page}/{FILE.name}", gateway.url, "tiny")
             enough = len(expected) // 4
             eventually(lambda: len(shown(browser)) > enough, "a part of the answer is shown")
-            gateway.term()
-            eventually(lambda: gateway.status("/-/ready") == 503, "it was told")
-            gateway.term()
+            gateway.term_twice()
             assert gateway.wait() == 0
             cut = shown(browser)
             assert expected.startswith(cut)

@@ -137,9 +137,7 @@ def test_told_twice_it_cuts_at_once_with_frames_and_bills(folder: Path, backend:
         one.read(5)
         two.read(5)
         eventually(lambda: len(gateway.in_flight()) == 3, "all are there")
-        gateway.term()
-        eventually(lambda: gateway.status("/-/ready") == 503, "it was told")
-        gateway.term()
+        gateway.term_twice()
         for stream in (one, two):
             heard = stream.rest()
             assert heard.goodbye
@@ -163,9 +161,7 @@ def test_another_gateway_takes_it_up_once_and_for_its_caller_alone(
     body = question(path, 250)
     with start(folder, backend) as first, listening(first.url, path, body, **ALICE) as stream:
         stream.read(10)
-        first.term()
-        eventually(lambda: first.status("/-/ready") == 503, "it was told")
-        first.term()
+        first.term_twice()
         heard = stream.rest()
         assert heard.goodbye
         assert first.wait() == 0
@@ -230,9 +226,7 @@ def test_a_token_with_which_nobody_can_go_on_is_not_spent(
     body = question(path, 200)
     with start(folder, backend) as gateway, listening(gateway.url, path, body, **ALICE) as stream:
         stream.read(15)
-        gateway.term()
-        eventually(lambda: gateway.status("/-/ready") == 503, "it was told")
-        gateway.term()
+        gateway.term_twice()
         heard = stream.rest()
         assert heard.goodbye
         assert gateway.wait() == 0
@@ -307,9 +301,7 @@ def test_the_official_client_does_not_notice_a_rollout(folder: Path, backend: Si
                 seen.add((part.id, part.created, part.model))
                 said += part.choices[0].delta.content or "" if part.choices else ""
                 if number == 10:
-                    one.term()
-                    eventually(lambda: one.status("/-/ready") == 503, "it was told")
-                    one.term()
+                    one.term_twice()
                     backend.pace(QUICKLY)
         assert said == text(CHAT, body)
         assert len(seen) == 1

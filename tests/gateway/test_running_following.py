@@ -285,9 +285,7 @@ def test_it_goes_on_at_another_gateway(tmp_path: Path, backend: Simulated, path:
         with tracking(two.url, url) as stream:
             stream.read(20)
             assert is_to_come_again(follow(one.url, url))
-            two.term()
-            eventually(lambda: two.status("/-/ready") == 503, "it was told")
-            two.term()
+            two.term_twice()
             heard = stream.rest()
         assert heard.goodbye
         assert heard.goodbye["resumeToken"]

@@ -58,9 +58,7 @@ def test_what_a_gateway_gives_back_at_its_end_the_other_one_answers(
         try:
             answer = asking.submit(ask, url)
             first, other = who_has_it(gateways)
-            first.term()
-            eventually(lambda: first.status("/-/ready") == 503, "it was told")
-            first.term()
+            first.term_twice()
             eventually(lambda: bool(other.in_flight()), "the other one has it")
         finally:
             backend.fault("thaw")

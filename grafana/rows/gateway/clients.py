@@ -3,7 +3,7 @@
 from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
 from grafana_foundation_sdk.models.common import BigValueTextMode
 
-from grafana.panels import ALL_UP, ANY_IS_NEWS, NONE_IS_BETTER, NONE_IS_GOOD, now, number
+from grafana.panels import ANY_IS_NEWS, NONE_IS_BETTER, NONE_IS_GOOD, now, number, switch
 
 
 def clients(builder: Dashboard) -> Dashboard:
@@ -11,14 +11,11 @@ def clients(builder: Dashboard) -> Dashboard:
     return (
         builder.with_row(Row("Are clients served?"))
         .with_panel(
-            number(
+            switch(
                 "Gateways",
                 "1 while Prometheus can read every gateway.",
                 now('min(up{job="vllm-gateway"})', "gateways"),
-                unit="bool_on_off",
-                steps=ALL_UP,
-                width=4,
-                nothing="none",
+                "none",
             )
         )
         .with_panel(
