@@ -70,11 +70,9 @@ class TakingUp:
             return False
         if wanted.token is not None and why.why is Why.SPENT:
             return False  # whoever has it in hand has it from this token
-        # Whoever has just taken it up needs a moment to have it in hand.
-        for patience in BOOKING_SECONDS if why.why is Why.SPENT else ():
-            if await self._office.bill.is_in_hand(caller, wanted.last.request_id):
-                return True
-            await asyncio.sleep(patience)
+        if why.why is Why.SPENT:
+            # Whoever took it up a moment ago needs another to have it in hand, or to let go of it.
+            await asyncio.sleep(sum(BOOKING_SECONDS))
         return await self._office.bill.is_in_hand(caller, wanted.last.request_id)
 
     async def _go_on(self, wanted: Wanted, taken: Taken, reply: Reply) -> None:
