@@ -16,8 +16,11 @@ from tests.remediator.tiny_vllm import Engine, TinyVLLM
 COMPLETIONS = "/v1/completions"
 
 
-def verifier(confirm_for: float = 0.3, answer_within: float = 0.5) -> Verifier:
-    limits = making.limits(confirm_for=confirm_for, answer_within=answer_within)
+IN_VAIN = 1.5  # seconds; long enough for a loaded machine to say which models it serves
+
+
+def verifier(answer_within: float = IN_VAIN) -> Verifier:
+    limits = making.limits(confirm_for=0.3, answer_within=answer_within)
     return Verifier(limits, lambda: datetime.now(UTC))
 
 
@@ -25,8 +28,13 @@ def at(server: TinyVLLM) -> Backend:
     return making.backend(url=server.url)
 
 
+def patience(server: TinyVLLM) -> float:
+    """How long its answer is waited for, in seconds: one that comes has all the time it needs."""
+    return making.limits().answer_within if server.behaves.answers else IN_VAIN
+
+
 def prove(server: TinyVLLM, engine: str | None = "0") -> Proof:
-    return verifier().prove(at(server), engine)
+    return verifier(patience(server)).prove(at(server), engine)
 
 
 def nobody() -> Backend:
@@ -39,7 +47,7 @@ def test_a_frozen_engine_is_still_and_does_not_answer() -> None:
         seen = prove(server)
     assert seen.saw.sight is Sight.STILL
     assert seen.request is Request.UNANSWERED
-    assert seen.seconds >= 0.5
+    assert seen.seconds >= IN_VAIN
     assert seen.start_time == 1_700_000_000.0
     assert not seen.dead
     assert server.asked("/metrics") >= 3
@@ -71,7 +79,7 @@ def test_an_engine_that_moves_late_is_seen_to() -> None:
             if server.asked(COMPLETIONS):
                 server.behaves.engines["0"] = late
 
-        limits = making.limits(confirm_for=0.3, answer_within=0.5)
+        limits = making.limits(confirm_for=0.3, answer_within=IN_VAIN)
         seen = Verifier(limits, lambda: datetime.now(UTC), move).prove(at(server), "0")
     assert seen.saw.sight is Sight.MOVED
 
@@ -178,7 +186,7 @@ def test_nobody_listens() -> None:
 
 def after(server: TinyVLLM, *, ask_it: bool = False, **changed: object) -> tuple[bool, Request]:
     tried = making.attempt(AttemptState.STARTING, before=making.reading(1_600_000_000.0), **changed)
-    seen = verifier().after(at(server), tried, ask_it=ask_it)
+    seen = verifier(patience(server)).after(at(server), tried, ask_it=ask_it)
     assert seen.reading is not None
     return seen.moved, seen.request
 
@@ -220,7 +228,7 @@ def test_a_server_that_goes_away_in_the_middle_of_a_look() -> None:
         def break_it(_: float) -> None:
             server.behaves.metrics = 500
 
-        limits = making.limits(confirm_for=0.3, answer_within=0.5)
+        limits = making.limits(confirm_for=0.3, answer_within=IN_VAIN)
         looking = Verifier(limits, lambda: datetime.now(UTC), break_it)
         seen = looking.after(at(server), making.attempt(AttemptState.STARTING), ask_it=False)
     assert seen.reading is None
