@@ -3,12 +3,10 @@
 Before it is sent it is put on the bill, and what another gateway needs to go on is written down.
 """
 
-from collections.abc import Callable
-
 from gateway.office import Office
 from gateway.outlet import behind
 from gateway.parting import Parting
-from gateway.reply import Reply
+from gateway.reply import Reply, Sink
 from gateway.step import Step
 from gateway.stream import Stream
 
@@ -24,19 +22,17 @@ class Delivery:
     """
 
     def __init__(self, office: Office, stream: Stream, reply: Reply, parting: Parting) -> None:
-        self.began = self.sent_at = office.now()
+        self.began = self._sent_at = office.now()
         self.tokens_before = 0
         self._office = office
         self._stream = stream
         self._reply = reply
         self._parting = parting
-        self._turn = office.turn
-        self._line: Callable[[int], None] = lambda _: None
         self._prompt_told = False
 
     def admitted(self) -> None:
         """Begin: the request is on the bill."""
-        self._line = self._office.bill.line(self._stream.request_id)
+        self._stream.line = self._office.bill.line(self._stream.request_id)
 
     def taken_up(self, again: int) -> None:
         """Begin where another one ended, with ``again`` tokens that are on the bill already."""
@@ -53,14 +49,15 @@ class Delivery:
         """Begin with nothing, where nothing was sent yet."""
         self._stream = stream
 
-    def one(self, event: bytes, token: int) -> None:
-        """Give one event of one token, of which nothing need be known that is not known yet."""
-        if self._parting.whole is not None:  # nothing is sent before all is there
-            self._parting.whole.add(event)
-            return
-        self._line(token)
-        self._reply.write(event)
-        self.sent_at = self._turn.now
+    @property
+    def sent_at(self) -> float:
+        """When something was sent last."""
+        return max(self._sent_at, self._stream.quick_at)
+
+    @property
+    def sink(self) -> Sink | None:
+        """Where whole chunks can go as they are; None where they cannot."""
+        return None if self._parting.whole is not None else self._reply.sink
 
     def deliver(self, step: Step) -> None:
         """Give what a step came to."""
@@ -86,7 +83,7 @@ class Delivery:
             self._office.counts.first_byte(self._office.now() - self.began)
             self._parting.begin()
         self._reply.write(out)
-        self.sent_at = self._office.now()
+        self._sent_at = self._office.now()
 
     def _write_down(self, step: Step) -> None:
         stream, bill = self._stream, self._office.bill

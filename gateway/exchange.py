@@ -8,6 +8,7 @@ from gateway.bill import BillError
 from gateway.office import Office
 from gateway.outcome import How, Outcome
 from gateway.parting import OK
+from gateway.reply import Sink
 from gateway.standing import Standing
 from gateway.step import State, Step
 from gateway.stream import Stream
@@ -19,8 +20,9 @@ LARGEST_REFUSAL = 64 * 1024
 class Recipient(Protocol):
     """Whoever the answer is for."""
 
-    def one(self, event: bytes, token: int) -> None:
-        """One event of one token, of a stream that has begun. Raises BillError."""
+    @property
+    def sink(self) -> Sink | None:
+        """Where whole chunks of the client's answer can go as they are; None where they cannot."""
         ...
 
     def deliver(self, step: Step) -> None:
@@ -39,7 +41,7 @@ class Exchange:
         self, office: Office, standing: Standing, stream: Stream, recipient: Recipient
     ) -> None:
         self.standing = standing
-        self.moved_at = office.now()
+        self._moved_at = office.now()
         self._office = office
         self._stream = stream
         self._recipient = recipient
@@ -48,6 +50,12 @@ class Exchange:
         self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._status = 0
         self._refusal = b""
+        self._sink: Sink | None = None
+
+    @property
+    def moved_at(self) -> float:
+        """When the backend last got on with it."""
+        return max(self._moved_at, self._stream.quick_at)
 
     @property
     def _name(self) -> str:
@@ -102,7 +110,7 @@ class Exchange:
 
     def resume(self) -> None:
         """Read again."""
-        self.moved_at = self._office.now()
+        self._moved_at = self._office.now()
         if self._leg is not None:
             self._leg.resume()
 
@@ -112,26 +120,40 @@ class Exchange:
         """The backend's head is there."""
         del headers
         self._status = status
-        self.moved_at = self._office.now()
+        self._moved_at = self._office.now()
+
+    def chunk(self, data: bytes) -> bool:
+        """What may be a whole chunk of its answer is there; tells whether it was taken."""
+        quick, sink = self._stream.quick, self._sink
+        if quick is None or sink is None:
+            return False
+        try:
+            chunk = quick.chunk(data, self._turn.now)
+        except BillError as error:
+            self._not_billed(error)
+            return True
+        if chunk is None:
+            return False
+        sink(chunk)
+        return True
 
     def body(self, data: bytes) -> None:
         """A piece of its answer is there."""
         if self._status != OK:
             self._refusal += data[: LARGEST_REFUSAL - len(self._refusal)]
             return
-        stream = self._stream
-        try:
-            if stream.quick is not None and (event := stream.quick.event(data)) is not None:
-                self.moved_at = self._turn.now
-                self._recipient.one(event, stream.delivered[-1])
-                return
-            step = stream.feed(data)
-            if step.progress:
-                self.moved_at = self._office.now()
-            self._recipient.deliver(step)
-        except BillError as error:  # what cannot be billed is not sent
-            self.end(Outcome(How.CUT, f"the bill: {error}"))
+        # One of several chunks that were read together.
+        if self._sink is not None and self.chunk(b"%x\r\n%b\r\n" % (len(data), data)):
             return
+        try:
+            step = self._stream.feed(data)
+            if step.progress:
+                self._moved_at = self._office.now()
+            self._recipient.deliver(step)
+        except BillError as error:
+            self._not_billed(error)
+            return
+        self._sink = self._recipient.sink
         if step.state is State.COMPLETE:
             self.end(Outcome(How.COMPLETE), abort=step.abort)
         elif step.state is State.INTERRUPTED:
@@ -155,6 +177,10 @@ class Exchange:
             self._finish(self._broken(self._stream.why))
         else:
             self._finish(self._broken(error.why, stale=error.stale))
+
+    def _not_billed(self, error: BillError) -> None:
+        """End it: what cannot be billed is not sent."""
+        self.end(Outcome(How.CUT, f"the bill: {error}"))
 
     def _broken(self, why: str, *, stale: bool = False) -> Outcome:
         return Outcome(How.BROKEN, f"{self._name}: {why}", 503, stale=stale)

@@ -1,6 +1,6 @@
 """One request over all its legs: a backend's bytes in, the client's bytes and token ids out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gateway import closing, edit
 from gateway.answer import Answer
@@ -42,6 +42,9 @@ class Stream:
         self.finish_reason: str | None = None
         self.why = ""  # of an interruption
         self.quick: Quick | None = None  # the short way for what comes next; else feed it
+        self.line: Callable[[int], None] = (
+            _nobody  # what is told of a token that goes the short way, before it goes
+        )
         self._learned = learned or Learned()
         stops = Stops(ask.stop, include=ask.include_stop, min_tokens=ask.min_tokens)
         cut = None if ask.resume is Resume.NEVER else Cut(self._learned.whole)
@@ -76,6 +79,11 @@ class Stream:
     def seq(self) -> int:
         """The number of the last event."""
         return self.outlet.seq
+
+    @property
+    def quick_at(self) -> float:
+        """When a token last went the short way, as it was told then; 0 where none did."""
+        return 0.0 if self._short is None else self._short.at
 
     @property
     def resume(self) -> tuple[Resume, str]:
@@ -246,7 +254,9 @@ class Stream:
             return False
         if one.is_plain and self.ask.choices == 1 and not self.ask.wants_continuous_usage:
             self._shape = shape = Shape.learned(frame, view)
-            self._short = None if shape is None else Quick(shape, self.answer, self.outlet)
+            self._short = None
+            if shape is not None:
+                self._short = Quick(shape, self.answer, self.outlet, self.line)
         hit = self.answer.text(*parts, ids)
         return hit is not None and self._stop(hit, view)
 
@@ -309,3 +319,7 @@ class Stream:
             self.ends_with("length")
             self.outlet.event(self.view.own_end(self.answer.rest(), "length"))
             self._complete()
+
+
+def _nobody(_token: int) -> None:
+    """Nobody is told."""

@@ -16,7 +16,6 @@ from gateway.turn import Turn
 
 # uvicorn closes a connection that was idle for 5 s; one that is closing must not be chosen.
 IDLE_SECONDS = 3.0
-LONGEST_SIZE = 16  # characters of a chunk's size that are looked at
 
 
 log = logging.getLogger("gateway")
@@ -40,6 +39,10 @@ class Listener(Protocol):
 
     def head(self, status: int, headers: Mapping[str, str]) -> None:
         """The head is there."""
+        ...
+
+    def chunk(self, data: bytes) -> bool:
+        """What may be one chunk and no more, its size in front; tells whether it was taken."""
         ...
 
     def body(self, data: bytes) -> None:
@@ -74,7 +77,6 @@ class Leg(asyncio.Protocol):
     def __init__(self, origin: Origin, turn: Turn) -> None:
         self.origin = origin
         self._turn = turn
-        self._untaken = 0  # pieces that were read
         self.idle_since = 0.0
         self.used = False
         self.listener: Listener | None = None
@@ -91,7 +93,9 @@ class Leg(asyncio.Protocol):
     def is_open(self) -> bool:
         """Whether a request can be sent on it."""
         transport = self._transport
-        return transport is not None and not transport.is_closing() and not self._untaken
+        if transport is None or transport.is_closing():
+            return False
+        return not self._turn.holds_of(self)
 
     def ask(
         self,
@@ -141,19 +145,20 @@ class Leg(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """A piece is there; it is taken in this turn of the loop."""
-        self._untaken += 1
-        self._turn.read(self, data)
+        turn = self._turn
+        if not turn.is_planned:
+            turn.plan()
+        turn.read.append((self, data))
 
     def take(self, data: bytes) -> None:
         """A piece of the answer; what nobody asked for ends the connection."""
-        self._untaken -= 1
         if not self._asked:
             self.abort()
             return
         self._answered = True
-        if self._between_chunks and (body := _only_chunk(data)) and self.listener is not None:
-            self.listener.body(body)  # the parser is between two chunks, and stays there
-            return
+        listener = self.listener
+        if self._between_chunks and listener is not None and listener.chunk(data):
+            return  # the parser is between two chunks, and stays there
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserCallbackError:
@@ -228,14 +233,6 @@ class Leg(asyncio.Protocol):
         listener, self.listener = self.listener, None
         if listener is not None:
             listener.ended(UpstreamError(why, stale=self.used and not self._answered))
-
-
-def _only_chunk(data: bytes) -> bytes:
-    """What is in a piece that is one whole chunk and nothing else; nothing for any other piece."""
-    size = data.find(b"\r\n", 0, LONGEST_SIZE)
-    body = data[size + 2 : -2]
-    whole = size > 0 and data.endswith(b"\r\n") and data[:size] == b"%x" % len(body)
-    return body if whole else b""
 
 
 class Upstreams:

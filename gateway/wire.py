@@ -43,8 +43,8 @@ class Wire(asyncio.Protocol):
         self._largest_body = largest_body
         self._wires = wires
         self._turn = turn
-        self._unsent: list[bytes] = []
-        self._unsent_size = 0
+        self._unsent = b""
+        self._is_behind = False  # something is left for the loop to write
         self._transport: asyncio.Transport | None = None
         self._descriptor = -1
         self._parser = httptools.HttpRequestParser(self)
@@ -201,25 +201,30 @@ class Wire(asyncio.Protocol):
 
     def send(self, data: bytes) -> None:
         """Send bytes in this turn of the loop, if anybody is there."""
-        if self._transport is not None and not self._closing:
-            if not self._unsent:
-                self._turn.write(self)
-            self._unsent.append(data)
-            self._unsent_size += len(data)
-            if self._unsent_size > MOST_UNSENT:  # a client that does not read is to be noticed
-                self.flush()
+        if self._transport is None or self._closing:
+            return
+        if self._unsent:
+            self._unsent += data
+        else:
+            self._unsent = data
+            turn = self._turn
+            if not turn.is_planned:
+                turn.plan()
+            turn.senders.append(self)
+        if len(self._unsent) > MOST_UNSENT:  # a client that does not read is to be noticed
+            self.flush()
 
     def flush(self) -> None:
         """Write what was sent in this turn."""
-        transport, unsent = self._transport, self._unsent
-        if transport is None or not unsent:
+        transport, data = self._transport, self._unsent
+        if transport is None or not data:
             return
-        data = unsent[0] if len(unsent) == 1 else b"".join(unsent)
-        unsent.clear()
-        self._unsent_size = 0
+        self._unsent = b""
+        if self._is_behind and not transport.get_write_buffer_size():
+            self._is_behind = False
         # The way through the loop costs more than the system call itself. The descriptor is ours
         # until connection_lost: both asyncio and uvloop close it after that.
-        if self._descriptor >= 0 and not transport.get_write_buffer_size():
+        if not self._is_behind:
             try:
                 written = os.write(self._descriptor, data)
             except OSError:  # full, or broken; the loop knows what to do about either
@@ -227,6 +232,7 @@ class Wire(asyncio.Protocol):
             if written == len(data):
                 return
             data = data[written:]
+            self._is_behind = True
         transport.write(data)
 
     def answered(self, *, keep_alive: bool) -> None:

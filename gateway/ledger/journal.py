@@ -12,7 +12,7 @@ import secrets
 import struct
 import uuid
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from zlib import crc32
@@ -144,19 +144,25 @@ class Journal:
         self.open_slots[slot.serial] = slot
         return slot
 
-    def one(self, slot: Slot, token: int) -> None:
-        """One event of one token is about to be sent. Raises JournalError where there is no room.
+    def line(self, slot: Slot) -> Callable[[int], None]:
+        """What to call when one event of one token is about to be sent.
 
-        Killed in the middle of it, the entry fails its check; nothing was sent then.
+        It raises JournalError where there is no room. Killed in the middle of it, the entry fails
+        its check; nothing was sent then.
         """
-        at = slot.at
-        if at + ONE.size > slot.end:
-            self._write(slot, Kind.IDS, HEAD.pack(token))
-        else:
-            check = crc32(token.to_bytes(WORD, "little"), slot.serial) & CHECK_MASK
-            _ONE(slot.view, at, check << CHECK_SHIFT | _ONE_ID, token)
-            slot.at = at + ONE.size
-        slot.tokens += 1
+        serial, size = slot.serial, ONE.size
+
+        def one(token: int) -> None:
+            at = slot.at
+            if at + size > slot.end:
+                self._write(slot, Kind.IDS, HEAD.pack(token))
+            else:
+                check = crc32(token.to_bytes(WORD, "little"), serial) & CHECK_MASK
+                _ONE(slot.view, at, check << CHECK_SHIFT | _ONE_ID, token)
+                slot.at = at + size
+            slot.tokens += 1
+
+        return one
 
     def add(self, slot: Slot, ids: Sequence[int], behind: Sequence[int] = ()) -> None:
         """Events are about to be sent, and these output tokens with them.

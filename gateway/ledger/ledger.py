@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 
 from gateway.bill import Admission, Closed, End, LegEnd, Opened
@@ -106,7 +105,7 @@ class Ledger:
 
     def line(self, request_id: str) -> Callable[[int], None]:
         """What to call when one event of one output token is about to be sent to the client."""
-        return partial(self._journal.one, self._slots[request_id])
+        return self._journal.line(self._slots[request_id])
 
     def add(self, request_id: str, ids: Sequence[int], behind: Sequence[int] = ()) -> None:
         """These output tokens are about to be sent to the client, in so many events."""

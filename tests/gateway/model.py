@@ -19,6 +19,19 @@ UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 SECRET = "You are SECRET."
 
 
+def chunked(data: bytes) -> bytes:
+    """As HTTP/1.1 frames it."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def unchunked(chunk: bytes) -> bytes:
+    """What one chunk holds, which is all there is."""
+    size, _, rest = chunk.partition(b"\r\n")
+    data = rest.removesuffix(b"\r\n")
+    assert chunk == chunked(data), size
+    return data
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """The tokens longer than a byte."""

@@ -19,7 +19,7 @@ from gateway.outlet import behind
 from gateway.snapshot import NotAPlaceError, Snapshot
 from gateway.stream import State, Stream
 from tests.gateway.client import Client
-from tests.gateway.model import Server
+from tests.gateway.model import Server, chunked, unchunked
 from tests.gateway.test_going_on import TEXTS, request, server
 
 OPENED = Opened("r", "alice", "r", "m", Route.CHAT, 0.0)
@@ -41,15 +41,15 @@ class Life:
         self.slot: Slot = journal.open(OPENED, journal.run())
         self.sent = b""
         self._journal = journal
+        stream.line = journal.line(self.slot)
         if again is not None:
             journal.again(self.slot, again)
             self._keep()
 
     def read(self, data: bytes) -> None:
         stream = self.stream
-        if stream.quick is not None and (event := stream.quick.event(data)) is not None:
-            self._journal.one(self.slot, stream.delivered[-1])
-            self.sent += event
+        if stream.quick is not None and (chunk := stream.quick.chunk(chunked(data), 0.0)):
+            self.sent += unchunked(chunk)
             return
         step = stream.feed(data)
         if step.details:

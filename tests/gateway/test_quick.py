@@ -5,9 +5,10 @@ import json
 import pytest
 
 from gateway.ask import Route, ask
+from gateway.bill import BillError
 from gateway.cut import Learned
 from gateway.stream import Stream
-from tests.gateway.model import Server
+from tests.gateway.model import Server, chunked, unchunked
 from tests.gateway.test_going_on import TEXTS, VOCABULARY, request, server
 
 
@@ -33,22 +34,46 @@ def test_both_ways_give_the_same(text: str, route: Route, ids: bool) -> None:
     one = server(TEXTS.get(text, "100%d %% %s").encode())
     short, long = streams(route, return_token_ids=ids)
     taken = 0
+    told: list[int] = []
+    short.line = told.append
     for event in wire(short, one, route):
         want = long.feed(event)
-        if short.quick is not None and (out := short.quick.event(event)) is not None:
+        chunk = short.quick and short.quick.chunk(chunked(event), 7.0)
+        if chunk is not None:
             taken += 1
-            assert want.state is short.state
+            out = unchunked(chunk)
+            assert told[-1] == short.delivered[-1]
+            assert (short.quick_at, want.state) == (7.0, short.state)
         else:
             out = short.feed(event).out
         assert out == want.out
         assert short.delivered == long.delivered
         assert short.outlet.marks == long.outlet.marks
+    assert len(told) == taken
     assert taken > 3 or text not in ("mixed", "percent")
     assert short.completion_tokens == long.completion_tokens
 
 
 def odd(event: bytes) -> list[bytes]:
-    """What looks like an event of one token and is another, or not all of one, or more."""
+    """What looks like a chunk of one event of one token and is another, or not all, or more."""
+    whole = chunked(event)
+    return [
+        b"",
+        whole[:-1],
+        whole + b"\n",
+        whole + whole,
+        event,
+        b"none\r\n" + whole,
+        whole.replace(b"\r\n", b";a=b\r\n", 1),
+        b"0" + whole,
+        b"%x\r\n%b\r\n" % (len(event) + 1, event),
+        b"%x\r\n%b\r\n" % (len(event) - 1, event),
+        chunked(event.replace(b'"content":"', b'"content":"' + b"a" * 5000)),
+        *map(chunked, odd_events(event)),
+    ]
+
+
+def odd_events(event: bytes) -> list[bytes]:
     frame = json.loads(event.removeprefix(b"data: "))
     [choice] = frame["choices"]
     [token] = choice["token_ids"]
@@ -56,7 +81,6 @@ def odd(event: bytes) -> list[bytes]:
     total, count = frame["usage"]["total_tokens"], frame["usage"]["completion_tokens"]
     text = choice["delta"]["content"].encode()
     return [
-        b"",
         event[:-1],
         event + b"\n",
         event + event,
@@ -82,10 +106,44 @@ def test_what_is_not_one_event_of_one_token_is_left_to_the_long_way() -> None:
     assert quick is not None
     before = quick.tokens, list(stream.delivered), list(stream.outlet.marks)
     for one in odd(following):
-        assert one != following
-        assert quick.event(one) is None, one
+        assert one != chunked(following)
+        assert quick.chunk(one, 1.0) is None, one
     assert (quick.tokens, stream.delivered, stream.outlet.marks) == before
-    assert quick.event(following) is not None
+    assert stream.quick_at == 0.0
+    assert quick.chunk(chunked(following), 1.0) is not None
+
+
+def test_what_cannot_be_written_down_is_not_taken() -> None:
+    def refuse(_: int) -> None:
+        raise BillError("no room")
+
+    stream, _ = streams(Route.CHAT)
+    stream.line = refuse
+    events = wire(stream, server(b"abcdef"), Route.CHAT)
+    for event in events[:4]:
+        stream.feed(event)
+    quick = stream.quick
+    assert quick is not None
+    before = quick.tokens, list(stream.delivered), list(stream.outlet.marks)
+    with pytest.raises(BillError):
+        quick.chunk(chunked(events[4]), 1.0)
+    assert (quick.tokens, stream.delivered, stream.outlet.marks) == before
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 255, 256, 4000, 4095, 4096, 70_000])
+def test_a_chunk_of_any_size_is_one_for_the_client(size: int) -> None:
+    stream, _ = streams(Route.CHAT, return_token_ids=True)
+    events = wire(stream, server(b"abcdef"), Route.CHAT)
+    for event in events[:4]:
+        stream.feed(event)
+    assert stream.quick is not None
+    text = b"a" * size
+    frame = json.loads(events[4].removeprefix(b"data: "))
+    old = frame["choices"][0]["delta"]["content"].encode()
+    event = events[4].replace(b'"content":"%b"' % old, b'"content":"%b"' % text)
+    chunk = stream.quick.chunk(chunked(event), 1.0)
+    assert chunk is None or text in unchunked(chunk)
+    assert (chunk is None) == (size > 3500)
 
 
 def test_there_is_no_short_way_while_something_is_held_back_or_in_pieces() -> None:

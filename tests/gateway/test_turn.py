@@ -18,7 +18,7 @@ class Both:
         self.happened.append(f"{self.name} takes {data.decode()}")
         if self.breaks:
             raise RuntimeError("broken")
-        self.turn.write(self)
+        write(self.turn, self)
 
     def abort(self) -> None:
         self.happened.append(f"{self.name} aborts")
@@ -29,19 +29,37 @@ class Both:
             raise OSError("gone")
 
 
+def read(turn: Turn, reader: Both, data: bytes) -> None:
+    """As a connection to a server does it."""
+    if not turn.is_planned:
+        turn.plan()
+    turn.read.append((reader, data))
+
+
+def write(turn: Turn, sender: Both) -> None:
+    """As a connection of a client does it."""
+    if not turn.is_planned:
+        turn.plan()
+    turn.senders.append(sender)
+
+
 def one_turn(*, breaks: bool = False) -> list[str]:
     happened: list[str] = []
 
     async def work() -> None:
         turn = Turn()
         a, b = Both(turn, "a", happened, breaks=breaks), Both(turn, "b", happened)
-        turn.read(a, b"1")
-        turn.read(b, b"2")
-        turn.read(a, b"3")
+        read(turn, a, b"1")
+        read(turn, b, b"2")
+        read(turn, a, b"3")
+        assert turn.holds_of(a)
+        assert turn.holds_of(b)
         assert happened == []
         await asyncio.sleep(0)
         happened.append("turned")
-        turn.write(b)
+        assert not turn.holds_of(a)
+        assert not turn.holds_of(b)
+        write(turn, b)
         await asyncio.sleep(0)
 
     asyncio.run(work())
