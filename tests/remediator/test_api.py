@@ -411,7 +411,9 @@ def test_what_programs_printed_is_shown_to_who_bears_the_token_only(restarted: S
 
 
 def test_nothing_that_is_open_shows_what_a_command_printed(restarted: Site) -> None:
-    paths = [rule.rule for rule in restarted.app.url_map.iter_rules() if "GET" in rule.methods]
+    paths = [
+        rule.rule for rule in restarted.app.url_map.iter_rules() if "GET" in (rule.methods or ())
+    ]
     open_to_all = [
         path.replace("<int(max=2147483647):number>", "1").replace("<name>", "gpu-a")
         for path in paths
