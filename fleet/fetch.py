@@ -16,14 +16,14 @@ import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import urllib3
 
-from fleet import __version__
+from fleet import __version__, secret_file
 from fleet.backend import Backend
 from fleet.bounded import connection, deadline
+from fleet.secret_file import SecretError
 
 # What a vLLM serves about itself; /health says 503 only where the engine's process is gone.
 METRICS, HEALTH = "/metrics", "/health"
@@ -75,12 +75,21 @@ class Failure:
 class Fetcher:
     """Exchanges with one backend over kept-alive connections. Belongs to one thread at a time."""
 
-    def __init__(self, backend: Backend, program: str, *, follow: bool = True) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        program: str,
+        *,
+        follow: bool = True,
+        key_setting: str = "api_key_file",
+    ) -> None:
         """``program`` is named in the User-Agent, so that a server's log tells who asked.
 
         ``follow``: whether one redirect is followed that leads to the same server.
+        ``key_setting``: what the setting with the file of its API key is called.
         """
         self._backend = backend
+        self._key_setting = key_setting
         self._follow = follow
         self._connection = connection(backend.url)
         weakref.finalize(self, self._connection.close)
@@ -114,9 +123,10 @@ class Fetcher:
     ) -> Page | Failure:
         headers = {**self._headers, **headers}
         if self._backend.api_key_file is not None:
-            key = _key(self._backend.api_key_file)
-            if isinstance(key, Failure):
-                return key
+            try:
+                key = secret_file.token(self._backend.api_key_file)
+            except SecretError as error:
+                return Failure(Trouble.NO_KEY, f"{self._key_setting}: {error}")
             headers["Authorization"] = f"Bearer {key}"
         began = time.monotonic()
         deadline.at = began + timeout
@@ -181,17 +191,6 @@ class Fetcher:
 def _target(url: str) -> str:
     """What of a URL is asked of its server. Remembered: it takes urllib3 a while to encode it."""
     return urllib3.util.parse_url(url).request_uri
-
-
-def _key(file: Path) -> str | Failure:
-    """The API key, read each time: keys are rotated under running programs."""
-    try:
-        key = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return Failure(Trouble.NO_KEY, f"api_key_file {file} cannot be read")
-    if not key or not key.isascii() or not key.isprintable():
-        return Failure(Trouble.NO_KEY, f"api_key_file {file} does not hold one line of ASCII text")
-    return key
 
 
 def _page(response: urllib3.BaseHTTPResponse, path: str, began: float) -> Page | Failure:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
-from gateway import secret_file
+from fleet import secret_file
+from fleet.secret_file import SecretError
 from gateway.errors import Refusal
 from gateway.office import InFlight, Office
 from gateway.reply import Headers, Reply, Request
-from gateway.secret_file import SecretError
 from gateway.standing import Standing
 
 JSON: Headers = (("content-type", "application/json"),)
@@ -40,7 +40,7 @@ class Admin:
 
     def _refusal(self, request: Request) -> Refusal | None:
         try:
-            expected = secret_file.read(self._token_file)
+            expected = secret_file.token(self._token_file)
         except SecretError as error:
             log.warning("event=admin_token_not_read why=%r", str(error))
             return Refusal(503, "the token of the admin API cannot be read")

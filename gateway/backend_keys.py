@@ -4,9 +4,9 @@ import asyncio
 import logging
 from pathlib import Path
 
+from fleet import secret_file
 from fleet.backend import Backend
-from gateway import secret_file
-from gateway.secret_file import SecretError
+from fleet.secret_file import SecretError
 
 log = logging.getLogger("gateway")
 
@@ -31,7 +31,7 @@ class BackendKeys:
             return
         reading = self._reading.get(file)
         if reading is None:
-            reading = asyncio.create_task(asyncio.to_thread(secret_file.read, file))
+            reading = asyncio.create_task(asyncio.to_thread(secret_file.token, file))
             self._reading[file] = reading
         await asyncio.wait({reading}, timeout=patience)
         if not reading.done():

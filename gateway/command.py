@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from fleet import secret_file
 from fleet.flags import duration, http_url
+from fleet.secret_file import SecretError
 from fleet.settings import SettingsError, load
-from gateway import secret_file
-from gateway.secret_file import SecretError
 
 WELL = 0
 UNREACHABLE = 1
@@ -95,7 +95,7 @@ def _token(file: Path | None, config: Path) -> str:
             raise NotDoneError(f"{config}: gateway: is required, or --token-file", BAD_USAGE)
         file = gateway.admin_token_file
     try:
-        return secret_file.read(file)
+        return secret_file.token(file)
     except SecretError as error:
         raise NotDoneError(str(error), BAD_USAGE) from None
 

@@ -6,13 +6,15 @@ import secrets
 import sys
 from collections.abc import Sequence
 
+from fleet import secret_file
 from fleet.backend import Kind
 from fleet.family import registry
 from fleet.flags import flags
 from fleet.gateway import GatewaySettings
 from fleet.listen import Listen
+from fleet.secret_file import SecretError
 from fleet.settings import Settings, SettingsError, load
-from gateway import cors, seal_key, secret_file
+from gateway import cors, seal_key
 from gateway.admin import Admin
 from gateway.collector import GatewayCollector
 from gateway.desk import Desk
@@ -24,7 +26,6 @@ from gateway.office import Office
 from gateway.questions import Questions
 from gateway.seal import KEY_BYTES, Seal
 from gateway.seal_key import SealKeyError
-from gateway.secret_file import SecretError
 from gateway.serve import run, serve
 from gateway.shelf import Shelf
 from gateway.standing import Standing
@@ -97,7 +98,7 @@ def _ours(settings: Settings) -> GatewaySettings:
     if settings.gateway is None:
         raise SettingsError((f"{settings.file}: gateway: is required by vllm-gateway",))
     try:
-        secret_file.read(settings.gateway.admin_token_file)
+        secret_file.token(settings.gateway.admin_token_file)
     except SecretError as error:
         raise SettingsError((f"{settings.file}: gateway.admin_token_file: {error}",)) from None
     for i, origin in enumerate(settings.gateway.cors_origins):

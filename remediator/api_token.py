@@ -7,6 +7,9 @@ import hmac
 from http import HTTPStatus
 from pathlib import Path
 
+from fleet import secret_file
+from fleet.secret_file import SecretError
+
 SETTING = "api_token_file"
 
 
@@ -18,21 +21,12 @@ class NotAllowedError(Exception):
         self.status = status
 
 
-class TokenFileError(Exception):
-    """There is no token in the file; one sentence that names the file."""
-
-
 def read(file: Path) -> str:
-    """The token in the file. Raises TokenFileError where there is none, or it cannot be read."""
-    try:
-        text = file.read_text(encoding="ascii").strip()
-    except OSError as error:
-        raise TokenFileError(f"{file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise TokenFileError(f"{file} is not ASCII text") from None
-    if not text or not text.isprintable() or " " in text:
-        raise TokenFileError(f"{file} does not hold one token")
-    return text
+    """The token in the file, which is one word. Raises SecretError."""
+    token = secret_file.token(file)
+    if " " in token:
+        raise SecretError(f"{file}: is more than one word")
+    return token
 
 
 def allow(header: str, file: Path | None) -> None:
@@ -42,7 +36,7 @@ def allow(header: str, file: Path | None) -> None:
         raise NotAllowedError(why, HTTPStatus.FORBIDDEN)
     try:
         expected = read(file)
-    except TokenFileError as error:
+    except SecretError as error:
         why = f"{SETTING}: {error}"
         raise NotAllowedError(why, HTTPStatus.SERVICE_UNAVAILABLE) from None
     scheme, _, given = header.partition(" ")

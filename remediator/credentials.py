@@ -8,6 +8,8 @@ import binascii
 import hmac
 from pathlib import Path
 
+from fleet import secret_file
+from fleet.secret_file import SecretError
 from fleet.settings import BasicAuth, RemediatorSettings
 
 REALM = "vllm-remediator"
@@ -20,7 +22,7 @@ class CredentialsError(Exception):
 def check(settings: RemediatorSettings) -> None:
     """Read every secret once. Raises CredentialsError where one cannot be used."""
     if settings.token_file is not None:
-        token(settings.token_file)
+        _token(settings.token_file)
     if settings.basic_auth is not None:
         _password(settings.basic_auth)
     if settings.token_file is None and settings.basic_auth is None:
@@ -35,7 +37,7 @@ def admits(header: str, settings: RemediatorSettings) -> bool:
     scheme, _, given = header.partition(" ")
     match scheme.lower():
         case "bearer" if settings.token_file is not None:
-            return _same(given.strip(), token(settings.token_file))
+            return _same(given.strip(), _token(settings.token_file))
         case "basic" if settings.basic_auth is not None:
             user, password = _decoded(given.strip())
             right = _same(password, _password(settings.basic_auth))
@@ -58,28 +60,18 @@ def refusal(settings: RemediatorSettings) -> str:
     return f"the Authorization header does not {' nor '.join(bearer + basic)}"
 
 
-def token(file: Path | None) -> str:
-    """The token in the file. Raises CredentialsError where there is none, or none that is ASCII."""
-    if file is None:
-        raise CredentialsError("token_file: is not set")
-    return _secret(file, "token_file", "ascii", "ASCII")
+def _token(file: Path) -> str:
+    try:
+        return secret_file.token(file)
+    except SecretError as error:
+        raise CredentialsError(f"token_file: {error}") from None
 
 
 def _password(basic: BasicAuth) -> str:
-    return _secret(basic.password_file, "basic_auth.password_file", "utf-8", "UTF-8")
-
-
-def _secret(file: Path, setting: str, encoding: str, called: str) -> str:
-    """The text of a file without the white space around it, as Alertmanager reads its own."""
     try:
-        text = file.read_text(encoding=encoding).strip()
-    except OSError as error:
-        raise CredentialsError(f"{setting}: {file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise CredentialsError(f"{setting}: {file} is not {called} text") from None
-    if not text:
-        raise CredentialsError(f"{setting}: {file} is empty")
-    return text
+        return secret_file.password(basic.password_file)
+    except SecretError as error:
+        raise CredentialsError(f"basic_auth.password_file: {error}") from None
 
 
 def _decoded(given: str) -> tuple[str, str]:

@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from fleet.backend import Backend, Kind
 from fleet.fetch import Failure, Fetcher, Page, Trouble
-from remediator.credentials import CredentialsError, token
 
 BACKENDS = "/admin/backends"
 
@@ -69,11 +68,10 @@ class Gateway:
         return self._ask(None, timeout)
 
     def _ask(self, order: str | None, timeout: float) -> Said | NoAnswer:
-        try:
-            token(self._peer.api_key_file)
-        except CredentialsError as error:
-            return NoAnswer(f"gateway_{error}")
-        with closing(Fetcher(self._peer, "remediator", follow=False)) as fetcher:
+        if self._peer.api_key_file is None:
+            return NoAnswer("gateway_token_file: is not set")
+        own = Fetcher(self._peer, "remediator", follow=False, key_setting="gateway_token_file")
+        with closing(own) as fetcher:
             if order is None:
                 answer = fetcher.get(self._path, timeout=timeout)
             else:
@@ -102,7 +100,5 @@ class Gateway:
                 return NoAnswer(f"it does not accept our token (HTTP {failure.status})")
             case Trouble.NOT_FOUND:
                 return NoAnswer(f"it does not know {self._backend} (HTTP {failure.status})")
-            case Trouble.NO_KEY:
-                return NoAnswer("gateway_token_file does not hold one line of ASCII text")
             case _:
                 return NoAnswer(failure.why)

@@ -61,10 +61,9 @@ class Prometheus:
         """``token_file`` holds the bearer token, which is sent there and shown nowhere."""
         self.url = url
         self.warnings: set[str] = set()
-        self._token_file = token_file
         # It is no backend, but one bounded exchange is like the other.
         peer = Backend("prometheus", url, Kind.PROXY, 0.0, 0.0, api_key_file=token_file)
-        self._fetcher = Fetcher(peer, "backtest")
+        self._fetcher = Fetcher(peer, "backtest", key_setting="--bearer-token-file")
         self._piece = PIECE_SECONDS
 
     def close(self) -> None:
@@ -125,8 +124,7 @@ class Prometheus:
     def _why(self, failure: Failure) -> str:
         """One sentence that says what to do, where that is known."""
         if failure.kind is Trouble.NO_KEY:
-            held = "cannot be read, or does not hold one line of ASCII text"
-            return f"--bearer-token-file: {self._token_file} {held}"
+            return failure.why
         match failure.kind, failure.status:
             case Trouble.UNAUTHORISED, status:
                 why = f"HTTP {status}: it wants a token that it accepts (--bearer-token-file)"

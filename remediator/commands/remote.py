@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 import requests
 
-from remediator.api_token import TokenFileError, read
+from fleet.secret_file import SecretError
+from remediator.api_token import read
 from remediator.commands.exit_status import CommandError, ExitStatus
 
 TIMEOUT_SECONDS = 15.0
@@ -67,7 +68,7 @@ class Remote:
             )
         try:
             return {"Authorization": f"Bearer {read(self._token_file)}"}
-        except TokenFileError as error:
+        except SecretError as error:
             raise CommandError(f"--token-file: {error}", ExitStatus.NOT_AUTHORISED) from None
 
     def _asked(self, method: str, path: tuple[str | int, ...], **how: Any) -> requests.Response:  # noqa: ANN401

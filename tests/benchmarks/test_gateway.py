@@ -12,7 +12,7 @@ from benchmarks.gateway.load import Plan, Seen
 from benchmarks.gateway.measure import plan, seen
 from benchmarks.gateway.paced import HEAD, Frames
 from benchmarks.gateway.peers import PEERS
-from benchmarks.gateway.tree import Use, members, use
+from benchmarks.gateway.tree import members, use
 from gateway.ask import Route, ask, first_body
 from gateway.stream import State, Stream
 
@@ -114,7 +114,8 @@ def test_a_tree_is_a_process_and_its_descendants(tmp_path: Path) -> None:
     (tmp_path / "cpuinfo").write_text("")
     assert members(7, tmp_path) == {7, 8, 9}
     assert members(99, tmp_path) == set()
-    assert use(7, tmp_path) == Use(pytest.approx(6.0), pytest.approx(3.072))
+    used = use(7, tmp_path)
+    assert (used.cpu, used.rss) == pytest.approx((6.0, 3.072))
 
 
 def test_the_relay_has_a_core_that_the_load_does_not_have() -> None:

@@ -20,7 +20,8 @@ PACES = {
     "slow decoding": Pace(2, 1024, 16, 4000, 0.7, 300.0),
 }
 
-Pair = tuple[Engine, SimulatedEngine]
+Either = Engine | SimulatedEngine
+Pair = tuple[Either, Either]
 
 
 def pair(pace: Pace) -> Pair:
@@ -34,7 +35,7 @@ def submit(engines: Pair, name: str, prompt: int, target: int, at: float) -> tup
     return jobs
 
 
-def written(engine: Engine | SimulatedEngine, at: float) -> EngineReading:
+def written(engine: Either, at: float) -> EngineReading:
     engine.advance(at)
     return engine.reading(gauges_absent=False, reasons=True)
 

@@ -11,7 +11,7 @@ from typing import Any
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from waitress import wasyncore
-from waitress.server import create_server
+from waitress.server import TcpWSGIServer, create_server
 
 from demo import parts
 from exporter.collector import FleetCollector
@@ -41,6 +41,8 @@ def served(memory: Memory, monotonic: Callable[[], float]) -> Iterator[str]:
     app = create_app(memory, own, lambda: standing, lambda: (), monotonic=monotonic)
     sockets: dict[int, Any] = {}
     server = create_server(app, host="127.0.0.1", port=0, threads=4, map=sockets)
+    assert isinstance(server, TcpWSGIServer)
+    _, port = server.getsockname()
     stop = threading.Event()
 
     def run() -> None:
@@ -53,7 +55,7 @@ def served(memory: Memory, monotonic: Callable[[], float]) -> Iterator[str]:
     thread = threading.Thread(target=run, name="web")
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.effective_port}/"
+        yield f"http://127.0.0.1:{port}/"
     finally:
         stop.set()
         thread.join(60.0)

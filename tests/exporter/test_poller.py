@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.asking import Asking
+from exporter.asking import Asking, Heard
 from exporter.memory import Memory
 from exporter.poller import Poller
 from fleet.answer import Result
@@ -206,7 +206,12 @@ def test_every_request_sent_has_one_end_even_if_asking_fails() -> None:
 
     asking = Asking(backend_at("http://127.0.0.1:9"), broken, patience=1.0)  # type: ignore[arg-type]
     asking.send("0", several=False)
-    ends = []
-    assert eventually(lambda: bool(ends.extend(asking.ended()) or ends))
+    ends: list[Heard] = []
+
+    def one_ended() -> bool:
+        ends.extend(asking.ended())
+        return bool(ends)
+
+    assert eventually(one_ended)
     assert [end.answer.result for end in ends] == [Result.ERROR]
     assert not asking.in_flight("0")

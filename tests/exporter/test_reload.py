@@ -95,7 +95,12 @@ class Exporter:
     def until(self, holds: Callable[[Samples], bool]) -> list[Samples]:
         """What is shown, scrape after scrape, until it holds."""
         scrapes: list[Samples] = []
-        assert eventually(lambda: bool(scrapes.append(self.samples()) or holds(scrapes[-1])))
+
+        def one_more_holds() -> bool:
+            scrapes.append(self.samples())
+            return holds(scrapes[-1])
+
+        assert eventually(one_more_holds)
         return scrapes
 
     def on_the_page(self) -> set[str]:

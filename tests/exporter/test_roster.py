@@ -45,6 +45,11 @@ def reads(memory: Memory, name: str = "gpu-a") -> int:
     return 0 if one is None else sum(one.reads.values())
 
 
+def not_running(roster: Roster) -> tuple[str, ...]:
+    """Asked by a function, since a type checker takes a property to stay as it was."""
+    return roster.not_running
+
+
 OVER = threading.Event()
 
 
@@ -154,7 +159,12 @@ def test_changed_settings_hold_from_now_on_and_nothing_is_lost(
     assert eventually(lambda: reads(memory) == 1)
     roster.apply((backend_at(url),), QUICK)
     seen = [1]
-    assert eventually(lambda: bool(seen.append(reads(memory)) or seen[-1] >= 5))
+
+    def five_were_seen() -> bool:
+        seen.append(reads(memory))
+        return seen[-1] >= 5
+
+    assert eventually(five_were_seen)
     assert seen == sorted(seen)
     roster.apply((backend_at(url),), replace(QUICK, interval=3600.0))
     # It began with a read, and the next is an hour away.
@@ -176,11 +186,11 @@ def test_a_schedule_that_ended_is_named_and_begun_anew_with_the_next_change(
     memory: Memory, roster: Roster, url: str
 ) -> None:
     roster.apply((backend_at(url),), QUICK)
-    assert roster.not_running == ()
+    assert not_running(roster) == ()
     roster.close(10.0)
-    assert roster.not_running == (NAME,)
+    assert not_running(roster) == (NAME,)
     roster.apply((backend_at(url),), QUICK)
-    assert roster.not_running == ()
+    assert not_running(roster) == ()
     assert eventually(lambda: reads(memory) >= 1)
 
 

@@ -2,8 +2,10 @@
 
 import base64
 import hashlib
+import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
@@ -35,6 +37,12 @@ def client(memory: Memory, standing: Standing = STANDING) -> FlaskClient:
     return create_app(memory, own, lambda: standing, lambda: (), monotonic=clock).test_client()
 
 
+def backends(app: FlaskClient, query: str = "") -> list[dict[str, Any]]:
+    """The rows of /api/backends."""
+    rows: list[dict[str, Any]] = json.loads(app.get(f"/api/backends{query}").data)
+    return rows
+
+
 def test_metrics_are_served_as_asked_for(memory: Memory) -> None:
     memory.put(snapshot(*recorded("busy-decode"), backend=BACKEND))
     plain = client(memory).get("/metrics")
@@ -46,7 +54,7 @@ def test_metrics_are_served_as_asked_for(memory: Memory) -> None:
 
 def test_backends_as_json(memory: Memory) -> None:
     memory.put(snapshot(*recorded("queue-full"), backend=BACKEND))
-    (one,) = client(memory).get("/api/backends").json or ()
+    (one,) = backends(client(memory))
     assert (one["backend"], one["state"]) == ("gpu-a", "busy")
     assert one["why"].startswith("busy: 4 running, 6 waiting")
     assert one["engines"][0]["requests_waiting"] == 6
@@ -55,9 +63,9 @@ def test_backends_as_json(memory: Memory) -> None:
 def test_only_the_backends_that_are_asked_for_are_given(memory: Memory) -> None:
     everything(memory)
     app = client(memory)
-    some = app.get("/api/backends?state=down&state=stuck").json or ()
+    some = backends(app, "?state=down&state=stuck")
     assert {one["state"] for one in some} == {"down", "stuck"}
-    assert [one["backend"] for one in app.get("/api/backends?q=ROUT").json or ()] == ["router"]
+    assert [one["backend"] for one in backends(app, "?q=ROUT")] == ["router"]
 
 
 @pytest.mark.parametrize("path", ["/", "/api/backends"])
@@ -87,7 +95,7 @@ def test_a_browser_does_not_guess_what_an_answer_is(path: str, memory: Memory) -
 def test_the_page_says_the_same_as_the_json(memory: Memory) -> None:
     everything(memory)
     app = client(memory)
-    page, found = app.get("/").text, app.get("/api/backends").json or ()
+    page, found = app.get("/").text, backends(app)
     assert re.findall(r'<li id="([^"]+)" class="backend" data-state="(\w+)"', page) == [
         (one["backend"], one["state"]) for one in found
     ]

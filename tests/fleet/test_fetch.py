@@ -640,15 +640,15 @@ def test_a_key_is_read_anew_for_each_request(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (None, "cannot be read"),
-        (b"\xff\xfe", "cannot be read"),
-        (b"", "does not hold one line of ASCII text"),
-        (b"\n \n", "does not hold one line of ASCII text"),
-        ("schlüssel".encode(), "does not hold one line of ASCII text"),
-        ("\u4f60".encode(), "does not hold one line of ASCII text"),
-        (b"one\ntwo", "does not hold one line of ASCII text"),
-        (b"one\r\nX-Evil: 1", "does not hold one line of ASCII text"),
-        (b"one\x00two", "does not hold one line of ASCII text"),
+        (None, "cannot be read: No such file or directory"),
+        (b"\xff\xfe", "is not one line of ASCII text"),
+        (b"", "is empty"),
+        (b"\n \n", "is empty"),
+        ("schlüssel".encode(), "is not one line of ASCII text"),
+        ("\u4f60".encode(), "is not one line of ASCII text"),
+        (b"one\ntwo", "is not one line of ASCII text"),
+        (b"one\r\nX-Evil: 1", "is not one line of ASCII text"),
+        (b"one\x00two", "is not one line of ASCII text"),
     ],
 )
 def test_a_key_that_cannot_be_sent_is_a_mistake_of_ours(
@@ -660,7 +660,7 @@ def test_a_key_that_cannot_be_sent_is_a_mistake_of_ours(
     with Listener(serving(lambda _: reply("x"))) as server:
         got = get(server.url, key_file=file)
         assert server.connections == 0
-    assert got == Failure(Trouble.NO_KEY, f"api_key_file {file} {why}")
+    assert got == Failure(Trouble.NO_KEY, f"api_key_file: {file}: {why}")
 
 
 def test_the_key_is_in_no_failure_and_no_log(

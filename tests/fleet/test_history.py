@@ -124,7 +124,7 @@ def test_without_a_start_time_a_page_that_has_moved_is_believed() -> None:
 
 def test_a_page_equal_to_the_one_before_an_outage_is_left_over_until_it_moves() -> None:
     moving = [reading(BUSY, None), reading({**BUSY, "steps": 101}, None)]
-    left_over = [*moving, REFUSED, *[moving[1]] * 20]
+    left_over: list[Reading | Failure] = [*moving, REFUSED, *[moving[1]] * 20]
     assert last(left_over).judgement.backend.state is State.UNKNOWN
     again = reading({**BUSY, "steps": 102}, None)
     assert last([*left_over, again]).judgement.backend.state is State.BUSY

@@ -1,6 +1,8 @@
 """A hang is found in time, and what one engine does is never held against another."""
 
 import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -144,6 +146,17 @@ VALUES = st.fixed_dictionaries(
 RISES = st.sampled_from([0, 0, 0, 1])
 
 
+@dataclass
+class ToldServer(Server):
+    """Shows the engines that it is told to show, whatever its own do."""
+
+    shown: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def text(self, spoilt: Mapping[str, str] | None = None) -> str:
+        del spoilt
+        return page(self.shown, 1000.0)
+
+
 @given(
     looks=st.lists(
         st.tuples(VALUES, RISES, VALUES, RISES, st.booleans(), st.integers(0, 9)),
@@ -155,17 +168,15 @@ RISES = st.sampled_from([0, 0, 0, 1])
 def test_one_engines_verdict_never_depends_on_what_another_does(
     looks: list[tuple[dict[str, int], int, dict[str, int], int, bool, int]],
 ) -> None:
-    alone, together = Watch(Server(), backend(WAIT)), Watch(Server(), backend(WAIT))
+    one, both = ToldServer(), ToldServer()
+    alone, together = Watch(one, backend(WAIT)), Watch(both, backend(WAIT))
     steps, others = 100, 100
     for values, rise, other_values, other_rise, there, fails in looks:
         steps, others = steps + rise, others + other_rise
         mine = {**values, "steps": steps}
         other = {"1": {**other_values, "steps": others}} if there else {}
         failure = Failure(Trouble.TIMEOUT, "failed") if fails == 0 else None
-        alone.server.text = lambda _=None, mine=mine: page({"0": mine}, 1000.0)  # type: ignore[method-assign]
-        together.server.text = lambda _=None, mine=mine, other=other: page(  # type: ignore[method-assign]
-            {"0": mine, **other}, 1000.0
-        )
+        one.shown, both.shown = {"0": mine}, {"0": mine, **other}
         alone.look(failure)
         together.look(failure)
         assert together.history.engines.get("0") == alone.history.engines.get("0")

@@ -1,4 +1,4 @@
-"""Secrets from files: read off the loop, said by nobody."""
+"""The servers' API keys: read off the loop, said by nobody."""
 
 import asyncio
 import os
@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from fleet.backend import Backend, Kind
-from gateway import secret_file
 from gateway.backend_keys import BackendKeys
-from gateway.secret_file import SecretError
 from tests.gateway.hearing import CHAT, question
 from tests.gateway.hostile import Hostile, answer
 from tests.gateway.running import Gateway, eventually
@@ -19,32 +17,6 @@ SOON = 20.0
 
 def backend(file: Path | None, name: str = "gpu-a") -> Backend:
     return Backend(name, "http://a", Kind.VLLM, 90.0, 600.0, api_key_file=file)
-
-
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (None, "{file}: cannot be read: No such file or directory"),
-        (b" \n", "{file}: is empty"),
-        ("sécret".encode(), "{file}: is not one line of ASCII text"),
-        (b"secret\nsecret", "{file}: is not one line of ASCII text"),
-        (b"\xff", "{file}: is not one line of ASCII text"),
-    ],
-)
-def test_a_file_without_a_secret_is_said_in_one_sentence(
-    tmp_path: Path, content: bytes | None, why: str
-) -> None:
-    file = tmp_path / "secret"
-    if content is not None:
-        file.write_bytes(content)
-    with pytest.raises(SecretError) as error:
-        secret_file.read(file)
-    assert str(error.value) == why.format(file=file)
-
-
-def test_a_secret_is_a_line(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("sk-1 \n")
-    assert secret_file.read(tmp_path / "secret") == "sk-1"
 
 
 def test_a_key_is_as_old_as_the_last_look_and_one_gone_bad_is_told_once(

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import httpx
 import openai
@@ -16,6 +16,7 @@ from gateway.client import (
     aevents,
     events,
 )
+from tests.gateway.official import official, official_async, streamed, streamed_async
 from tests.gateway.playing import TOKEN, PlayingGateway, Sent, after, answer, chat, event
 
 TEXTS = ["Ein ", "größer", "es 🤝", " Wort", " สวัสดี"]
@@ -60,16 +61,18 @@ def ask_async(url: str, sleeps: Sleeps, others: tuple[str, ...], patience: Patie
 
 
 @pytest.fixture(params=[ask_sync, ask_async], ids=["sync", "async"])
-def ask(request: pytest.FixtureRequest) -> Iterator[Ask]:
+def ask(request: pytest.FixtureRequest) -> Ask:
+    by: Ask = request.param
+
     def asking(
         url: str,
         sleeps: Sleeps | None = None,
         others: tuple[str, ...] = (),
         patience: Patience = Patience(),  # noqa: B008 -- it is frozen
     ) -> bytes:
-        return request.param(url, sleeps or Sleeps(), others, patience)
+        return by(url, sleeps or Sleeps(), others, patience)
 
-    return asking  # type: ignore[return-value]
+    return asking
 
 
 @pytest.mark.parametrize("end", ["clean", "cut", "reset"])
@@ -221,9 +224,8 @@ CUT = (Sent(size=400, end="cut"), Sent(size=250, end="reset"), Sent())
 def test_an_openai_client_sees_one_stream() -> None:
     with (
         PlayingGateway(WHOLE, *CUT) as gateway,
-        httpx.Client(transport=ResumingTransport(sleep=Sleeps())) as http,
-        openai.OpenAI(base_url=f"{gateway.origin}/v1", api_key="k", http_client=http) as client,
-        client.chat.completions.create(**ASKED, stream=True) as stream,
+        official(gateway.origin, ResumingTransport(sleep=Sleeps())) as client,
+        streamed(client, ASKED) as stream,
     ):
         assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == TEXT
     assert len(gateway.got) == 3
@@ -232,11 +234,8 @@ def test_an_openai_client_sees_one_stream() -> None:
 def test_an_asynchronous_openai_client_sees_one_stream() -> None:
     async def text(origin: str) -> str:
         transport = AsyncResumingTransport(sleep=Sleeps().later)
-        async with (
-            httpx.AsyncClient(transport=transport) as http,
-            openai.AsyncOpenAI(base_url=f"{origin}/v1", api_key="k", http_client=http) as client,
-        ):
-            stream = await client.chat.completions.create(**ASKED, stream=True)
+        async with official_async(origin, transport) as client:
+            stream = await streamed_async(client, ASKED)
             return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
 
     with PlayingGateway(WHOLE, *CUT) as gateway:
@@ -250,17 +249,16 @@ def test_an_openai_client_without_the_transport_sees_an_error_and_no_false_end()
         openai.OpenAI(base_url=f"{gateway.origin}/v1", api_key="k") as client,
         pytest.raises(openai.APIError, match="the answer was cut off"),
     ):
-        list(client.chat.completions.create(**ASKED, stream=True))
+        list(streamed(client, ASKED))
 
 
 def test_an_openai_client_that_gives_up_tells_why() -> None:
     with (
         PlayingGateway(WHOLE, Sent(size=400, end="cut"), Sent(status=410)) as gateway,
-        httpx.Client(transport=ResumingTransport(sleep=Sleeps())) as http,
-        openai.OpenAI(base_url=f"{gateway.origin}/v1", api_key="k", http_client=http) as client,
+        official(gateway.origin, ResumingTransport(sleep=Sleeps())) as client,
         pytest.raises((openai.APIConnectionError, InterruptedStreamError)) as caught,
     ):
-        list(client.chat.completions.create(**ASKED, stream=True))
+        list(streamed(client, ASKED))
     # openai 3 wraps it, openai 2 does not.
     assert isinstance(caught.value.__cause__ or caught.value, InterruptedStreamError)
 

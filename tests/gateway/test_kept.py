@@ -1,10 +1,11 @@
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Barrier
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from gateway.kept import Kept, Left, Taken, resumptions
 from gateway.seal import NotGood, Seal, Why
@@ -170,9 +171,11 @@ class CountingDatabase(TestedDatabase):
 
     writes = 0
 
-    def write(self):  # noqa: ANN201 -- as its parent's
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
         self.writes += 1
-        return super().write()
+        with super().write() as connection:
+            yield connection
 
 
 def test_streams_that_end_together_are_few_transactions(database_url: str) -> None:

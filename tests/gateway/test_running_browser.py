@@ -105,9 +105,9 @@ def asked(gateway: Gateway) -> str:
 
 def test_a_browser_does_not_notice_a_rollout(tmp_path: Path, browser: Browser) -> None:
     with backend(tmp_path) as server, serving_page() as page:
-        settings = {"cors_origins": [page]}
+        origins = [page]
         backends = {"gpu-a": server.url}
-        with Gateway(tmp_path, backends, **settings) as gateway:
+        with Gateway(tmp_path, backends, cors_origins=origins) as gateway:
             expected = whole_answer(gateway)
             says = ask(browser, f"{page}/{FILE.name}", gateway.url, "tiny")
             enough = len(expected) // 4
@@ -117,7 +117,9 @@ def test_a_browser_does_not_notice_a_rollout(tmp_path: Path, browser: Browser) -
             cut = shown(browser)
             assert expected.startswith(cut)
             assert cut != expected
-        with Gateway(tmp_path, backends, name="next", port=gateway.port, **settings) as following:
+        with Gateway(
+            tmp_path, backends, name="next", port=gateway.port, cors_origins=origins
+        ) as following:
             assert says("done"), (browser.complaints(), shown(browser), following.said)
             assert shown(browser) == expected
             row = following.billed(asked(following), "complete")

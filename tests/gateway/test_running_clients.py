@@ -351,7 +351,7 @@ def test_a_connection_on_which_more_comes_than_was_asked_for_is_not_used_again(
                 connection.sendall(request("/any", b"", "GET", "connection: close"))
                 assert all_of(connection).endswith(b"\r\n\r\nthe one")
             answered.set()
-            eventually(lambda n=number: len(afterwards) == n, "it is closed")  # type: ignore[misc]
+            eventually(lambda n=number: len(afterwards) == n, "it is closed")
     assert afterwards == [b"", b""]
 
 

@@ -7,19 +7,31 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import httpx
-import openai
 import pytest
 
 from gateway.client import ResumingTransport
 from tests.gateway.hearing import CHAT, COMPLETIONS, Heard, hear, listening, question, text, tokens
+from tests.gateway.official import official, streamed
 from tests.gateway.running import QUICKLY, SLOWLY, Gateway, Simulated, eventually
 
 BOTH = pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
 KEYS = {"alice": "key-a", "bob": "key-b"}
 ALICE, BOB = ({"authorization": f"Bearer {key}"} for key in KEYS.values())
-QUICK = {"propagation": "1s", "margin": "1s", "window": "4s"}
+
+
+class Times(TypedDict, total=False):
+    """Settings of a gateway that are durations."""
+
+    propagation: str
+    margin: str
+    window: str
+    keep_alive: str
+
+
+QUICK: Times = {"propagation": "1s", "margin": "1s", "window": "4s"}
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +53,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(folder: Path, backend: Simulated, name: str = "gateway", **more: object) -> Gateway:
-    return Gateway(folder, {"gpu-a": backend.url}, name=name, keys_file="keys", **{**QUICK, **more})
+def start(
+    folder: Path, backend: Simulated, name: str = "gateway", **more: Unpack[Times]
+) -> Gateway:
+    times: Times = {**QUICK, **more}
+    return Gateway(folder, {"gpu-a": backend.url}, name=name, keys_file="keys", **times)
 
 
 def joined(*parts: Heard) -> Heard:
@@ -202,7 +217,7 @@ def test_a_stream_is_taken_up_again_and_again(folder: Path, backend: Simulated, 
                 if number < 3:
                     stream.read(10)
                     gateway.term()
-                    eventually(lambda g=gateway: g.status("/-/ready") == 503, "told")  # type: ignore[misc]
+                    eventually(lambda g=gateway: g.status("/-/ready") == 503, "told")
                     gateway.term()
                 else:
                     backend.pace(QUICKLY)
@@ -289,14 +304,9 @@ def test_the_official_client_does_not_notice_a_rollout(folder: Path, backend: Si
     body = question(CHAT, 400)
     with start(folder, backend, "one") as one, start(folder, backend, "two") as two:
         transport = ResumingTransport(httpx.HTTPTransport(verify=False), others=[two.url])
-        client = openai.OpenAI(
-            base_url=f"{one.url}/v1",
-            api_key=KEYS["alice"],
-            max_retries=0,
-            http_client=httpx.Client(transport=transport),
-        )
+        client = official(one.url, transport, key=KEYS["alice"], retries=0)
         said, seen = "", set()
-        with client, client.chat.completions.create(**body) as chunks:  # type: ignore[call-overload]
+        with client, streamed(client, body) as chunks:
             for number, part in enumerate(chunks):
                 seen.add((part.id, part.created, part.model))
                 said += part.choices[0].delta.content or "" if part.choices else ""

@@ -57,13 +57,15 @@ class Load:
             assert not thread.is_alive()
 
 
+def simulated(folder: Path, name: str) -> Simulated:
+    return Simulated(
+        folder, name, steps_per_second=100, max_num_seqs=16, prefill_tokens_per_second=20000.0
+    )
+
+
 @pytest.fixture
 def backends(tmp_path: Path) -> Iterator[dict[str, str]]:
-    options = {"steps_per_second": 100, "max_num_seqs": 16, "prefill_tokens_per_second": 20000.0}
-    with (
-        Simulated(tmp_path, "gpu-a", **options) as one,
-        Simulated(tmp_path, "gpu-b", **options) as two,
-    ):
+    with simulated(tmp_path, "gpu-a") as one, simulated(tmp_path, "gpu-b") as two:
         yield {"gpu-a": one.url, "gpu-b": two.url}
 
 

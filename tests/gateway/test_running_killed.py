@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
-import openai
 import pytest
 
 from gateway.client import ResumingTransport
@@ -20,6 +19,7 @@ from tests.gateway.hearing import (
     text,
     tokens,
 )
+from tests.gateway.official import official, streamed
 from tests.gateway.running import QUICKLY, Gateway, Simulated, eventually
 
 BOTH = pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
@@ -33,8 +33,11 @@ def backend(tmp_path: Path) -> Iterator[Simulated]:
         yield backend
 
 
-def started(folder: Path, backend: Simulated, name: str, **settings: object) -> Gateway:
-    return Gateway(folder, {"gpu-a": backend.url}, name=name, **settings)
+def started(
+    folder: Path, backend: Simulated, name: str, *, journal_folder: str | None = None
+) -> Gateway:
+    journal = journal_folder or f"{name}.journal"
+    return Gateway(folder, {"gpu-a": backend.url}, name=name, journal_folder=journal)
 
 
 def only(heard: Heard, events: int) -> Heard:
@@ -147,14 +150,9 @@ def test_the_official_client_does_not_notice_that_a_gateway_is_killed(
         started(tmp_path, backend, "two", **shared) as two,
     ):
         transport = ResumingTransport(httpx.HTTPTransport(verify=False), others=[two.url])
-        client = openai.OpenAI(
-            base_url=f"{one.url}/v1",
-            api_key="any",
-            max_retries=0,
-            http_client=httpx.Client(transport=transport),
-        )
+        client = official(one.url, transport, key="any", retries=0)
         said = ""
-        with client, client.chat.completions.create(**body) as chunks:  # type: ignore[call-overload]
+        with client, streamed(client, body) as chunks:
             for number, part in enumerate(chunks):
                 said += part.choices[0].delta.content or "" if part.choices else ""
                 if number == 10:

@@ -29,7 +29,7 @@ def behind_nginx(folder: Path, backend: Simulated) -> Iterator[tuple[str, list[G
     own = {"gpu-a": backend.url}
     with Gateway(folder, own, name="one") as one, Gateway(folder, own, name="two") as two:
         for each in (one, two):
-            eventually(lambda each=each: each.status("/-/ready") == 200, "it is ready")  # type: ignore[misc]
+            eventually(lambda each=each: each.status("/-/ready") == 200, "it is ready")
         with proxied(folder, {"10.0.0.11": one.port, "10.0.0.12": two.port}) as url:
             yield url, [one, two]
 

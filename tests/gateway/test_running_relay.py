@@ -13,6 +13,7 @@ import requests
 from demo.child import free_ports
 from tests.gateway.hearing import CHAT, COMPLETIONS, hear, listening, prompt_length, question, text
 from tests.gateway.hostile import Hostile, answer
+from tests.gateway.official import streamed
 from tests.gateway.playing import Got
 from tests.gateway.recorded import comparable
 from tests.gateway.running import SECONDS, SLOWLY, Gateway, Simulated, eventually
@@ -20,8 +21,10 @@ from tests.gateway.running import SECONDS, SLOWLY, Gateway, Simulated, eventuall
 BOTH = pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
 LARGEST = 20_000
 STEPS = 200.0
-USAGE = {"stream_options": {"include_usage": True}}
-CONTINUOUS = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+USAGE: dict[str, object] = {"stream_options": {"include_usage": True}}
+CONTINUOUS: dict[str, object] = {
+    "stream_options": {"include_usage": True, "continuous_usage_stats": True}
+}
 WISHES: dict[str, dict[str, object]] = {
     "nothing more": {},
     "usage": USAGE,
@@ -59,7 +62,7 @@ def gateway(
 def test_the_bytes_are_those_of_the_backend_but_for_the_numbers(
     gateway: Gateway, backend: Simulated, path: str, wish: dict[str, object]
 ) -> None:
-    body = question(path, **wish)
+    body = question(path) | wish
     ours, theirs = hear(gateway.url, path, body), hear(backend.url, path, body)
     assert comparable(ours.raw) == comparable(theirs.raw)
     assert ours.numbers == list(range(1, len(ours.numbers) + 1))
@@ -270,6 +273,6 @@ def test_the_same_key_twice_is_charged_once(gateway: Gateway, backend: Simulated
 def test_the_official_client_is_served_unmodified(gateway: Gateway) -> None:
     client = openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="me", max_retries=0)
     body = question(CHAT)
-    with client, client.chat.completions.create(**body) as chunks:  # type: ignore[call-overload]
+    with client, streamed(client, body) as chunks:
         said = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     assert said == text(CHAT, body)

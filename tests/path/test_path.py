@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,7 @@ def served(path: RunningPath) -> float:
         'gateway_refused_total{status="404"}',
         'gateway_tokens_total{kind="output"}',
     ):
-        eventually(lambda told=told: scraped(path, told))
+        eventually(partial(scraped, path, told))
     return began
 
 

@@ -112,8 +112,8 @@ class Both:
         eventually(lambda: self._state(self._name) == "up", "it is up")
         gateway.admin(f"backends/{self._other}/drain", "POST")
         for path in (CHAT, COMPLETIONS):
-            stream = listening(gateway.url, path, body(path))
-            self._streams[path] = self._stack.enter_context(stream)
+            opened = listening(gateway.url, path, body(path))
+            self._streams[path] = self._stack.enter_context(opened)
         # An answer has begun, with a comment, where its server lets it wait.
         eventually(lambda: {row["backend"] for row in gateway.in_flight()} == {self._name})
         gateway.admin(f"backends/{self._other}/undrain", "POST")

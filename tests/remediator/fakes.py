@@ -61,7 +61,7 @@ class FakeWitness:
     afterwards: Aftermath = field(default_factory=lambda: Aftermath(reading()))
     proofs: list[tuple[str, str | None]] = field(default_factory=list)
     looks: list[tuple[str, bool]] = field(default_factory=list)
-    while_proving: Callable[[], None] = lambda: None
+    while_proving: Callable[[], object] = lambda: None
 
     def prove(self, backend: Backend, engine: str | None) -> Proof:
         self.proofs.append((backend.name, engine))

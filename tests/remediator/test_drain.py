@@ -331,10 +331,10 @@ def test_the_token_is_read_anew_each_time(url: str, token_file: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (None, "gateway_token_file: {file} cannot be read: No such file or directory"),
-        (b" \n", "gateway_token_file: {file} is empty"),
-        (b"a\nb", "gateway_token_file does not hold one line of ASCII text"),
-        (b"\xff", "gateway_token_file: {file} is not ASCII text"),
+        (None, "gateway_token_file: {file}: cannot be read: No such file or directory"),
+        (b" \n", "gateway_token_file: {file}: is empty"),
+        (b"a\nb", "gateway_token_file: {file}: is not one line of ASCII text"),
+        (b"\xff", "gateway_token_file: {file}: is not one line of ASCII text"),
     ],
 )
 def test_without_a_token_nobody_is_asked(

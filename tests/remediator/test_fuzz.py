@@ -18,9 +18,10 @@ import requests
 from fleet.family import registry
 from fleet.listen import Listen
 from remediator.collector import RemediatorCollector
+from remediator.desk import Desk
 from remediator.proof import Request, Saw, Sight
 from remediator.serve import Server
-from remediator.webhook import MOST_BYTES, Desk, create_app
+from remediator.webhook import MOST_BYTES, create_app
 from tests.remediator import making
 from tests.remediator.making import backend, settings
 from tests.remediator.stage import Stage

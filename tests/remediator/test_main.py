@@ -60,7 +60,7 @@ MISTAKES = {
     "no token": (
         FLEET,
         None,
-        "{file}: remediator.token_file: {folder}/token cannot be read: No such file or directory",
+        "{file}: remediator.token_file: {folder}/token: cannot be read: No such file or directory",
     ),
     "no password": (
         FLEET.replace(
@@ -68,7 +68,7 @@ MISTAKES = {
         ),
         None,
         (
-            "{file}: remediator.basic_auth.password_file: {folder}/password cannot be read: "
+            "{file}: remediator.basic_auth.password_file: {folder}/password: cannot be read: "
             "No such file or directory"
         ),
     ),
@@ -82,11 +82,16 @@ MISTAKES = {
             "No such file or directory"
         ),
     ),
-    "an empty token": (FLEET, "\n", "{file}: remediator.token_file: {folder}/token is empty"),
+    "an empty token": (FLEET, "\n", "{file}: remediator.token_file: {folder}/token: is empty"),
+    "a token of two lines": (
+        FLEET,
+        "one\ntwo\n",
+        "{file}: remediator.token_file: {folder}/token: is not one line of ASCII text",
+    ),
     "a token that is no ASCII": (
         FLEET,
         "é",
-        "{file}: remediator.token_file: {folder}/token is not ASCII text",
+        "{file}: remediator.token_file: {folder}/token: is not one line of ASCII text",
     ),
 }
 

@@ -1,5 +1,6 @@
 """A real PostgreSQL: what a lost database does, and how a password is given and kept."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,13 @@ from fleet.family import registry
 from remediator import tables
 from remediator.collector import RemediatorCollector
 from remediator.database import StorageError
+from remediator.desk import Desk
 from remediator.incident import AttemptState
 from remediator.journal import Journal
 from remediator.notification import Status
 from remediator.recovery import Aftermath
 from remediator.store import Store
-from remediator.webhook import Desk, create_app
+from remediator.webhook import create_app
 from tests.remediator import making
 from tests.remediator.fakes import Clock, FakeLoop
 from tests.remediator.making import alert, at
@@ -74,7 +76,7 @@ def test_a_webhook_says_503_while_the_database_is_away_and_is_taken_up_after_tha
     postgresql.stop()
     refused = client.post("/api/alerts", data=body(one(fingerprint="b")), headers=TOKEN)
     assert refused.status_code == 503
-    assert "does not answer as it should" in refused.json["error"]
+    assert "does not answer as it should" in json.loads(refused.data)["error"]
     assert client.get("/-/ready").status_code == 503
     postgresql.start()
     assert (

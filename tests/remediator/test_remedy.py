@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from fleet.backend import Backend
+from fleet.settings import Mode
 from remediator.case import Standing
 from remediator.drain import Drained
 from remediator.incident import AttemptState, IncidentState
+from remediator.notification import Status
 from remediator.patrol import Patrol
 from remediator.record import EVERY_BACKEND, Whose
 from remediator.recovery import Aftermath
@@ -63,7 +65,7 @@ def test_what_is_left_of_a_storm_is_restarted_one_by_one(tmp_path: Path) -> None
     with staged(tmp_path, *SIX) as stage:
         stage.tell(*(alert(backend=name, fingerprint=name) for name in SIX[:4]))
         stage.pass_(60)
-        over = [making.Status.RESOLVED] * 2
+        over = [Status.RESOLVED] * 2
         stage.tell(
             *(
                 alert(backend=name, fingerprint=name, status=status, ends_at=stage.clock.now)
@@ -323,7 +325,7 @@ def test_a_process_that_began_long_after_our_attempt_ended_is_foreign(stage: Sta
 
 
 def test_in_shadow_no_process_is_ours(tmp_path: Path) -> None:
-    with staged(tmp_path, mode=making.Mode.SHADOW) as stage:
+    with staged(tmp_path, mode=Mode.SHADOW) as stage:
         walk = Walk(stage)
         walk.sees(at(-86400))
         stage.tell()

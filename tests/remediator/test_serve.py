@@ -205,6 +205,7 @@ def over_tls(port: int, trusting: ssl.SSLContext) -> tuple[bytes, object]:
     told = client.getresponse().read()
     certificate = client.sock.getpeercert()
     client.close()
+    assert certificate
     return told, certificate["serialNumber"]
 
 

@@ -253,7 +253,7 @@ def promtool(folder: Path, rules: str, mutant: Mutant) -> subprocess.CompletedPr
     (folder / "direct.yml").write_text(rules)
     (folder / "test.yml").write_text(yaml.safe_dump(content))
     program = parts.find().promtool
-    checked = [program, "check", "rules", folder / "direct.yml"]
+    checked = [program, "check", "rules", str(folder / "direct.yml")]
     subprocess.run(checked, check=True, capture_output=True, timeout=60)
     return subprocess.run(
         [program, "test", "rules", folder / "test.yml"],

@@ -66,8 +66,8 @@ def test_a_token_that_cannot_be_read_is_named(
 ) -> None:
     file = tmp_path / "token"
     assert backtest("http://127.0.0.1:9", "--bearer-token-file", str(file)) == 2
-    why = "cannot be read, or does not hold one line of ASCII text"
-    assert capsys.readouterr().err == f"--bearer-token-file: {file} {why}\n"
+    why = "cannot be read: No such file or directory"
+    assert capsys.readouterr().err == f"--bearer-token-file: {file}: {why}\n"
 
 
 def test_nobody_listens_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,16 +17,16 @@ from fleet.judgement import WAITS_OF_PROOF
 AT = 1_760_000_400.0
 HANG = Episode("0", AT - 180, AT, 180.0, "stuck", End.CAME_BACK, AT + 75)
 LONG = "vllm/model-server-deployment-7d9f8b6c5-x2x4z.inference.svc.cluster.local:8000"
+SEEN = Watched(engines=frozenset("0"), engine_seconds=3600.0, identified=True, measured=True)
+UNIDENTIFIED, UNMEASURED = replace(SEEN, identified=False), replace(SEEN, measured=False)
 
 
-def target(name: str = "vllm/a:1", interval: float = 15.0, **watched: object) -> TargetReport:
-    seen = Watched(engines=frozenset("0"), engine_seconds=3600.0, identified=True, measured=True)
-    return TargetReport(Target((("instance", name),)), name, replace(seen, **watched), interval)
+def target(name: str = "vllm/a:1", interval: float = 15.0, watched: Watched = SEEN) -> TargetReport:
+    return TargetReport(Target((("instance", name),)), name, watched, interval)
 
 
-def report(*targets: TargetReport, wait: float = 90.0, **more: object) -> Report:
-    whole = Report("http://p:9090", int(AT) - 86400, int(AT), wait, targets)
-    return replace(whole, **more)
+def report(*targets: TargetReport, wait: float = 90.0) -> Report:
+    return Report("http://p:9090", int(AT) - 86400, int(AT), wait, targets)
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_a_wait_is_suggested(seconds: float, interval: float, wait: float) -> No
 
 
 def test_the_healed_silence_that_asks_most_decides() -> None:
-    fine = target("fine", longest=Healed(170.0, 15.0, AT, "0"))
-    coarse = target("coarse", 60.0, longest=Healed(150.0, 60.0, AT, "0"))
+    fine = target("fine", watched=replace(SEEN, longest=Healed(170.0, 15.0, AT, "0")))
+    coarse = target("coarse", 60.0, replace(SEEN, longest=Healed(150.0, 60.0, AT, "0")))
     both = report(fine, coarse, target("silent"))
     assert both.longest is not None
     assert both.longest[0].name == "coarse"
@@ -67,7 +67,9 @@ def test_what_an_interval_cannot_show(interval: float, wait: float, sentence: st
 
 
 def test_what_a_page_does_not_have_is_said() -> None:
-    said = limits(report(target("a", identified=False), target("b", measured=False), target("c")))
+    said = limits(
+        report(target("a", watched=UNIDENTIFIED), target("b", watched=UNMEASURED), target("c"))
+    )
     assert any(
         one.startswith("No process_start_time_seconds") and one.endswith(": a.") for one in said
     )
@@ -75,7 +77,7 @@ def test_what_a_page_does_not_have_is_said() -> None:
 
 
 def test_of_many_targets_three_are_named() -> None:
-    many = report(*(target(f"t{i}", measured=False) for i in range(5)))
+    many = report(*(target(f"t{i}", watched=UNMEASURED) for i in range(5)))
     assert any(one.endswith("proven: t0, t1, t2 and 2 more.") for one in limits(many))
 
 
@@ -100,7 +102,8 @@ ENDS = tuple(
 
 def test_on_a_terminal_80_columns_are_enough() -> None:
     """However long the names are."""
-    what = report(target(LONG, episodes=ENDS, longest=Healed(255.0, 15.0, AT, "0")))
+    watched = replace(SEEN, episodes=ENDS, longest=Healed(255.0, 15.0, AT, "0"))
+    what = report(target(LONG, watched=watched))
     lines = shown(what, terminal=True)
     assert max(map(len, lines)) <= 80
     # Folded, but nothing of it is left out.
@@ -110,7 +113,7 @@ def test_on_a_terminal_80_columns_are_enough() -> None:
 
 
 def test_in_a_pipe_a_row_is_a_line() -> None:
-    lines = shown(report(target(LONG, episodes=ENDS)))
+    lines = shown(report(target(LONG, watched=replace(SEEN, episodes=ENDS))))
     rows = [line for line in lines if line.startswith("2025-10-09T09:00:00Z")]
     assert [row.split(None, 5)[5].rstrip() for row in rows] == [
         "came back by itself 75 s after the proof",
@@ -133,7 +136,7 @@ def test_in_a_pipe_a_row_is_a_line() -> None:
     ids=["none healed", "the wait covers it", "it does not"],
 )
 def test_the_suggestion_is_explained(longest: Healed | None, last: str) -> None:
-    lines = shown(report(target(longest=longest)))
+    lines = shown(report(target(watched=replace(SEEN, longest=longest))))
     summary = lines[: lines.index("What these series cannot show:") - 1]
     assert summary[-1] == last
     if longest is not None:

@@ -199,8 +199,8 @@ def test_an_autoscaler_says_how_many_there_are(
     scaler: dict[str, dict[str, object]], expected: list[str]
 ) -> None:
     target = {"scaleTargetRef": {"kind": "Deployment", "name": "a"}}
-    scaler = {**scaler, "spec": {**scaler["spec"], **target}}
-    assert found({}, {}, scaler, budget(maxUnavailable=1)) == expected
+    whole: dict[str, object] = {**scaler, "spec": {**scaler["spec"], **target}}
+    assert found({}, {}, whole, budget(maxUnavailable=1)) == expected
 
 
 def test_other_pods_are_nobodys_business() -> None:

@@ -45,7 +45,7 @@ def test_what_was_added_is_there_after_the_process_is_gone(tmp_path: Path) -> No
     assert (run.opened, run.run) == (opened(), slot.run)
     assert (run.prompt_tokens, run.completion_tokens) == (7, 11)
     assert run.snapshot == b"second, longer"
-    details = [(4, "tail", "il", 9, None)]
+    details: list[tuple[int, str, str, int, str | None]] = [(4, "tail", "il", 9, None)]
     assert run.later == Later([4, 5, 6], [0, None, 2, 3], details)
     legs = run.booking(T0 + 2).legs
     assert [(leg.backend, leg.prompt_tokens, leg.completion_tokens, leg.how) for leg in legs] == [

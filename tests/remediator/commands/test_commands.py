@@ -237,7 +237,7 @@ def test_a_wrong_token_is_said(type_: Terminal) -> None:
 
 def test_a_token_file_that_is_not_there_is_said(type_: Terminal) -> None:
     assert type_(*HOLD, "--token-file", "nowhere") == ExitStatus.NOT_AUTHORISED
-    assert type_.err == "--token-file: nowhere cannot be read: No such file or directory\n"
+    assert type_.err == "--token-file: nowhere: cannot be read: No such file or directory\n"
 
 
 def test_the_token_is_found_in_the_environment_or_by_fleet_yml(

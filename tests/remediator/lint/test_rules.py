@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 FIXTURES = Path(__file__).parent / "fixtures"
 LOAD_SECONDS = 600.0
 
-EXPECTED: dict[str, list[tuple[int, Rule]]] = {
+EXPECTED: dict[str, list[tuple[int, str]]] = {
     "compose/autoheal.yml": [(6, Rule.COMPOSE_RESTART), (10, Rule.COMPOSE_AUTOHEAL)],
     "compose/autoheal-all.yml": [
         (2, Rule.COMPOSE_RESTART),
@@ -76,7 +76,9 @@ EXPECTED: dict[str, list[tuple[int, Rule]]] = {
 def test_a_folder_has_the_expected_findings(folder: str) -> None:
     gathered = gather([str(FIXTURES / folder)], KNOWN)
     assert (gathered.problems, gathered.unknown_found) == ([], 0)
-    found = {str(Path(each.file).relative_to(FIXTURES)): [] for each in gathered.sources}
+    found: dict[str, list[tuple[int, str]]] = {
+        str(Path(each.file).relative_to(FIXTURES)): [] for each in gathered.sources
+    }
     for finding in findings(gathered.sources, LOAD_SECONDS):
         found[str(Path(finding.file).relative_to(FIXTURES))].append((finding.line, finding.rule))
     assert found == {

@@ -49,7 +49,7 @@ class Emulator(KubernetesEmulator):
             return web.Response(text=self.page, content_type="text/html")
         if self.locked_out:
             raise KubernetesError(401, "Unauthorized", "Unauthorized")
-        plural = request.resource.plural if request.resource else ""
+        plural = (request.resource.plural if request.resource else None) or ""
         if request.action and self._is_denied(request.action, plural):
             message = f'{plural} is forbidden: User "gpu" cannot do that'
             raise KubernetesError(403, "Forbidden", message)
@@ -69,6 +69,8 @@ class Emulator(KubernetesEmulator):
         return (VERBS[what], plural) not in self.allowed
 
     def _check_precondition(self, request: Request) -> None:
+        if request.name is None:
+            return
         key = (PODS, NAMESPACE, request.name)
         wanted = request.data.get("preconditions", {}).get("uid")
         if key in self.objects and not self.objects[key].deleted and wanted:
@@ -79,6 +81,8 @@ class Emulator(KubernetesEmulator):
 
     def _act(self, request: Request) -> None:
         """What others in the cluster do after a request."""
+        if request.name is None:
+            return
         if request.action is action.FETCH and request.name == self.swap_after_look:
             self.swap_after_look = None
             self.objects[PODS, NAMESPACE, request.name].patch(

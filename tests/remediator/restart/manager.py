@@ -83,7 +83,7 @@ class _Systemd:
         }
         with (self.folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
-                ["/bin/sh", "-c", CGROUPS + inside], env=own | env, stdout=log, stderr=log
+                ["/bin/sh", "-c", CGROUPS + inside], env={**own, **env}, stdout=log, stderr=log
             )
         until = time.monotonic() + SECONDS
         while not is_up():

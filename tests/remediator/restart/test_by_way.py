@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from fleet.backend import Restart
 from fleet.way import Command, Docker, Kubernetes, Systemd, Way
 from remediator.restart.by_way import ByWay, lacking
-from tests.remediator.making import Restart, backend
+from tests.remediator.making import backend
 
 DOCKER = Docker("gpu-a", "unix:///no/such.sock", 1.0)
 PIP = "pip install 'vllm-lifeguard"
