@@ -38,7 +38,7 @@ def test_both_ways_give_the_same(text: str, route: Route, ids: bool) -> None:
     short.line = told.append
     for event in wire(short, one, route):
         want = long.feed(event)
-        chunk = short.quick and short.quick.chunk(chunked(event), 7.0)
+        chunk = None if short.quick is None else short.quick.chunk(chunked(event), 7.0)
         if chunk is not None:
             taken += 1
             out = unchunked(chunk)
