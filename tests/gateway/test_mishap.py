@@ -294,7 +294,8 @@ def test_what_cannot_be_billed_on_the_short_way_is_cut_and_not_sent() -> None:
 
     async def run() -> Outcome:
         exchange = Exchange(one, one.standings[0], stream, client)
-        return await exchange.run(b"", b"", fresh=True, paused=False)
+        async with asyncio.timeout(10.0):
+            return await exchange.run(b"", b"", fresh=True, paused=False)
 
     assert asyncio.run(run()) == Outcome(How.CUT, "the bill: the disk is full")
     assert answers.one.taken
