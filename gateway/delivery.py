@@ -6,7 +6,7 @@ Before it is sent it is put on the bill, and what another gateway needs to go on
 from gateway.office import Office
 from gateway.outlet import behind
 from gateway.parting import Parting
-from gateway.reply import Reply, Sink
+from gateway.reply import Connection, Reply
 from gateway.step import Step
 from gateway.stream import Stream
 
@@ -55,9 +55,9 @@ class Delivery:
         return max(self._sent_at, self._stream.quick_at)
 
     @property
-    def sink(self) -> Sink | None:
+    def connection(self) -> Connection | None:
         """Where whole chunks can go as they are; None where they cannot."""
-        return None if self._parting.whole is not None else self._reply.sink
+        return None if self._parting.whole is not None else self._reply.connection
 
     def deliver(self, step: Step) -> None:
         """Give what a step came to."""

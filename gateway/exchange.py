@@ -8,7 +8,8 @@ from gateway.bill import BillError
 from gateway.office import Office
 from gateway.outcome import How, Outcome
 from gateway.parting import OK
-from gateway.reply import Sink
+from gateway.quick import Quick
+from gateway.reply import Connection
 from gateway.standing import Standing
 from gateway.step import State, Step
 from gateway.stream import Stream
@@ -21,7 +22,7 @@ class Recipient(Protocol):
     """Whoever the answer is for."""
 
     @property
-    def sink(self) -> Sink | None:
+    def connection(self) -> Connection | None:
         """Where whole chunks of the client's answer can go as they are; None where they cannot."""
         ...
 
@@ -50,7 +51,6 @@ class Exchange:
         self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._status = 0
         self._refusal = b""
-        self._sink: Sink | None = None
 
     @property
     def moved_at(self) -> float:
@@ -122,28 +122,14 @@ class Exchange:
         self._status = status
         self._moved_at = self._office.now()
 
-    def chunk(self, data: bytes) -> bool:
-        """What may be a whole chunk of its answer is there; tells whether it was taken."""
-        quick, sink = self._stream.quick, self._sink
-        if quick is None or sink is None:
-            return False
-        try:
-            chunk = quick.chunk(data, self._turn.now)
-        except BillError as error:
-            self._not_billed(error)
-            return True
-        if chunk is None:
-            return False
-        sink(chunk)
-        return True
-
     def body(self, data: bytes) -> None:
         """A piece of its answer is there."""
         if self._status != OK:
             self._refusal += data[: LARGEST_REFUSAL - len(self._refusal)]
             return
+        leg = self._leg
         # One of several chunks that were read together.
-        if self._sink is not None and self.chunk(b"%x\r\n%b\r\n" % (len(data), data)):
+        if leg is not None and leg.short and leg.short.take(b"%x\r\n%b\r\n" % (len(data), data)):
             return
         try:
             step = self._stream.feed(data)
@@ -153,11 +139,20 @@ class Exchange:
         except BillError as error:
             self._not_billed(error)
             return
-        self._sink = self._recipient.sink
+        if leg is not None:
+            leg.short = self._short()
         if step.state is State.COMPLETE:
             self.end(Outcome(How.COMPLETE), abort=step.abort)
         elif step.state is State.INTERRUPTED:
             self.end(self._broken(self._stream.why))
+
+    def _short(self) -> Quick | None:
+        """The short way for what comes next, if there is one."""
+        quick, connection = self._stream.quick, self._recipient.connection
+        if quick is None or connection is None:
+            return None
+        quick.give_to(connection, self._turn, self._not_billed)
+        return quick
 
     def ended(self, error: UpstreamError | None) -> None:
         """Its answer has ended, or broken off."""

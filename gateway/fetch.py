@@ -33,11 +33,6 @@ class Gathering:
         """The head is there."""
         self._status, self._headers = status, dict(headers)
 
-    def chunk(self, data: bytes) -> bool:
-        """No chunk is taken as a whole."""
-        del data
-        return False
-
     def body(self, data: bytes) -> None:
         """A piece of the body."""
         self._size += len(data)

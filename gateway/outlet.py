@@ -49,7 +49,7 @@ class Outlet:
         self.mark = 0
         self.details: deque[Detail] = deque(maxlen=MOST_DETAILS)
         self.detail: Callable[[int], Detail] | None = None
-        self._id = b"id: %s." % request_id.encode()
+        self.id = b"id: %s." % request_id.encode()
         self._events: list[bytes] = []
         self._ids: list[int] = []
         self._new_marks = 0
@@ -65,16 +65,11 @@ class Outlet:
         self.marks.append(self.mark)
         number = len(self.marks)
         self._new_marks += 1
-        self._events.append(b"%s%d\n%s\n\n" % (self._id, number, frame))
+        self._events.append(b"%s%d\n%s\n\n" % (self.id, number, frame))
         if self.detail is not None:
             detail = self.detail(number)
             self.details.append(detail)
             self._new_details.append(detail)
-
-    def template(self, *parts: bytes) -> bytes:
-        """Return a format for an event's number and what stands between the parts of its lines."""
-        around = b"%b".join(part.replace(b"%", b"%%") for part in parts)
-        return b"%s%%d\n%s\n\n" % (self._id.replace(b"%", b"%%"), around)
 
     def comment(self, lines: bytes) -> None:
         """Give what is no event."""

@@ -164,11 +164,6 @@ class Passage:
             return
         self._reply.begin(status, (*passed_back(headers), ("x-request-id", self.id)))
 
-    def chunk(self, data: bytes) -> bool:
-        """No chunk is taken as a whole."""
-        del data
-        return False
-
     def body(self, data: bytes) -> None:
         """A piece of the body."""
         self._moved_at = self._office.now()

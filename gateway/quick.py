@@ -7,12 +7,18 @@ what a frame costs is mostly calls.
 from collections.abc import Callable
 
 from gateway.answer import Answer
+from gateway.bill import BillError
 from gateway.outlet import Outlet
+from gateway.reply import Connection
 from gateway.shape import Shape
+from gateway.turn import Turn
+
+Failed = Callable[[BillError], None]
 
 # The sizes of chunks, as HTTP writes them. What is longer is no frame of one token.
 SIZES = tuple(b"%x" % size for size in range(4096))
 AROUND = 4  # bytes of a chunk's two line ends
+END = b"\n\n\r\n"  # of an event, and of its chunk
 
 
 def _size_of_whole(length: int) -> bytes:
@@ -28,8 +34,9 @@ BEGINNINGS = tuple(_size_of_whole(length) + b"\r\n" for length in range(len(SIZE
 class Quick:
     """Of one leg; good from a clean cut on, with nothing held back, until another frame comes.
 
-    ``tokens``: how many the leg has given, to be set before. ``line``: what is told of each token
-    before it is given; see gateway.bill. ``at``: when one was given last, as it was told.
+    ``tokens``: how many the leg has given, to be set before, as ``give_to`` is to be called.
+    ``line``: what is told of each token before it is given; see gateway.bill. ``at``: when one was
+    given last, in seconds of the turn's clock.
     """
 
     __slots__ = (
@@ -38,12 +45,17 @@ class Quick:
         "_behind",
         "_between",
         "_between_size",
+        "_connection",
         "_delivered",
-        "_event",
-        "_gives_ids",
+        "_failed",
+        "_head",
+        "_id",
         "_line",
         "_marks",
         "_prompt_tokens",
+        "_tail",
+        "_tail_behind_ids",
+        "_turn",
         "_whole",
         "at",
         "tokens",
@@ -57,22 +69,34 @@ class Quick:
         self._line = line
         self._before, self._between = shape.before, shape.between
         self._before_size, self._between_size = len(shape.before), len(shape.between)
-        self._behind = shape.behind + b"\n\n\r\n"
+        self._behind = shape.behind + END
         self._prompt_tokens = shape.prompt_tokens
         self._delivered, self._marks = answer.delivered, outlet.marks
         self._whole = answer.cut.whole if answer.cut is not None else set()
-        self._gives_ids = shape.tail_before_ids is not None
-        self._event = b"\r\n%b\r\n" % outlet.template(*shape.parts)
+        # What the client gets in front of the text; None: what came, which is at hand.
+        self._head = None if shape.head == shape.before else shape.head
+        self._id = b"\r\n%b%%d\n" % outlet.id.replace(b"%", b"%%")
+        self._tail = shape.tail if shape.tail_before_ids is None else shape.tail_before_ids
+        self._tail_behind_ids = None if shape.tail_before_ids is None else shape.tail_behind_ids
+        if self._tail_behind_ids is None:
+            self._tail += END
+        else:
+            self._tail_behind_ids += END
 
-    def chunk(self, data: bytes, now: float) -> bytes | None:
-        """Return the client's chunk for the backend's; None: nothing was taken.
+    def give_to(self, connection: Connection, turn: Turn, failed: Failed) -> None:
+        """Say who gets it, and who is told that it could not be written down."""
+        self._connection = connection
+        self._turn = turn
+        self._failed = failed
+
+    def take(self, data: bytes) -> bool:
+        """Give the client its chunk for the backend's; tells whether it was one of the kind.
 
         ``data``: what was read. It is one chunk with one event, or another way has to be gone.
-        ``now``: in seconds of any clock. Raises what ``line`` raises, and nothing was taken then.
         """
         length = len(data)
         if length >= len(BEGINNINGS):
-            return None
+            return False
         beginning = BEGINNINGS[length]
         start = len(beginning) + self._before_size
         end = data.find(b'"', start)  # a text with quotation marks in it is looked into elsewhere
@@ -87,18 +111,27 @@ class Quick:
             or data[ids_end:] != self._behind % (self._prompt_tokens + tokens, tokens)
             or not written.isdigit()
         ):
-            return None
+            return False
         token = int(written)
-        self._line(token)
+        try:
+            self._line(token)
+        except BillError as error:
+            self._failed(error)
+            return True
         self.tokens = tokens
-        self.at = now
+        self.at = self._turn.now
         self._whole.add(token)
         delivered, marks = self._delivered, self._marks
         delivered.append(token)
         marks.append(len(delivered))
-        if self._gives_ids:
-            event = self._event % (len(marks), data[start:end], written)
+        named = self._id % len(marks)
+        head = self._head
+        if head is None:
+            event = named + data[len(beginning) : end] + self._tail
         else:
-            event = self._event % (len(marks), data[start:end])
+            event = named + head + data[start:end] + self._tail
+        if self._tail_behind_ids is not None:
+            event += written + self._tail_behind_ids
         size = len(event) - AROUND
-        return (SIZES[size] if size < len(SIZES) else b"%x" % size) + event
+        self._connection.send((SIZES[size] if size < len(SIZES) else b"%x" % size) + event)
+        return True

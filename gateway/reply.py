@@ -6,7 +6,6 @@ from http import HTTPStatus
 from typing import Protocol, TypeVar
 
 Headers = Sequence[tuple[str, str]]
-Sink = Callable[[bytes], None]
 
 END_OF_CHUNKS = b"0\r\n\r\n"
 PHRASES = {int(status): status.phrase for status in HTTPStatus}
@@ -121,9 +120,9 @@ class Reply:
         self._head(status, headers)
 
     @property
-    def sink(self) -> Sink | None:
+    def connection(self) -> Connection | None:
         """Where pieces of the body go that are chunks already; None where there are no chunks."""
-        return self._wire.send if self._chunked and not self._head_only else None
+        return self._wire if self._chunked and not self._head_only else None
 
     def write(self, data: bytes) -> None:
         """Send a piece of the body."""

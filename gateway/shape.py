@@ -55,13 +55,6 @@ class Shape:
         one = b"," not in written
         return text, written, [int(written)] if one else [*map(int, written.split(b","))]
 
-    @property
-    def parts(self) -> tuple[bytes, ...]:
-        """The client's frame around its text, and around its ids if it gets them."""
-        if self.tail_before_ids is None:
-            return self.head, self.tail
-        return self.head, self.tail_before_ids, self.tail_behind_ids
-
     def client(self, text: bytes, ids: bytes) -> tuple[bytes, bytes, bytes]:
         """Return the client's frame: in front of the text, the text, and what is behind."""
         if self.tail_before_ids is None:

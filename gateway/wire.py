@@ -38,6 +38,33 @@ class Wire(asyncio.Protocol):
     ``quiet_since`` of the loop's clock.
     """
 
+    __slots__ = (  # for the reason that gateway.upstream.Leg has
+        "__weakref__",
+        "_body",
+        "_body_size",
+        "_closing",
+        "_descriptor",
+        "_expects",
+        "_full",
+        "_going_on",
+        "_handle",
+        "_head_size",
+        "_headers",
+        "_is_behind",
+        "_largest_body",
+        "_parser",
+        "_refusal",
+        "_target",
+        "_transport",
+        "_turn",
+        "_unsent",
+        "_waiting",
+        "_wires",
+        "answering",
+        "busy",
+        "quiet_since",
+    )
+
     def __init__(self, handle: Handler, largest_body: int, wires: set["Wire"], turn: Turn) -> None:
         self._handle = handle
         self._largest_body = largest_body

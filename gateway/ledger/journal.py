@@ -12,7 +12,7 @@ import secrets
 import struct
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from zlib import crc32
@@ -51,6 +51,7 @@ ZERO = bytes(BLOCK)
 MOST_TOKENS = 2**31 - 1
 
 ONE = struct.Struct("<2I")
+ONE_SIZE = ONE.size
 
 _ONE = ONE.pack_into
 _ONE_ID = Kind.IDS << KIND_SHIFT | 1
@@ -66,6 +67,7 @@ class Slot:
         "closed",
         "end",
         "ended_legs",
+        "journal",
         "leg_backend",
         "leg_base",
         "leg_prompt",
@@ -78,7 +80,8 @@ class Slot:
         "view",
     )
 
-    def __init__(self, opened: Opened, run: str, serial: int) -> None:
+    def __init__(self, journal: "Journal", opened: Opened, run: str, serial: int) -> None:
+        self.journal = journal
         self.opened = opened
         self.run = run
         self.serial = serial
@@ -91,6 +94,20 @@ class Slot:
         self.leg_prompt = self.leg_base = self.legs = 0
         self.ended_legs: deque[Leg] = deque()
         self.closed: Closed | None = None
+
+    def one(self, token: int) -> None:
+        """One event of one token is about to be sent. Raises JournalError where there is no room.
+
+        Killed in the middle of it, the entry fails its check; nothing was sent then.
+        """
+        at = self.at
+        if at + ONE_SIZE > self.end:
+            self.journal.write(self, Kind.IDS, HEAD.pack(token))
+        else:
+            check = crc32(token.to_bytes(WORD, "little"), self.serial) & CHECK_MASK
+            _ONE(self.view, at, check << CHECK_SHIFT | _ONE_ID, token)
+            self.at = at + ONE_SIZE
+        self.tokens += 1
 
     def booking(self) -> Booking:
         """Its booking, once it is closed."""
@@ -138,31 +155,11 @@ class Journal:
 
     def open(self, opened: Opened, run: tuple[str, int]) -> Slot:
         """Begin a run. Raises JournalError where there is no room."""
-        slot = Slot(opened, *run)
+        slot = Slot(self, opened, *run)
         self._block(slot)
-        self._write(slot, Kind.OPENED, opened_payload(opened, slot.run))
+        self.write(slot, Kind.OPENED, opened_payload(opened, slot.run))
         self.open_slots[slot.serial] = slot
         return slot
-
-    def line(self, slot: Slot) -> Callable[[int], None]:
-        """What to call when one event of one token is about to be sent.
-
-        It raises JournalError where there is no room. Killed in the middle of it, the entry fails
-        its check; nothing was sent then.
-        """
-        serial, size = slot.serial, ONE.size
-
-        def one(token: int) -> None:
-            at = slot.at
-            if at + size > slot.end:
-                self._write(slot, Kind.IDS, HEAD.pack(token))
-            else:
-                check = crc32(token.to_bytes(WORD, "little"), serial) & CHECK_MASK
-                _ONE(slot.view, at, check << CHECK_SHIFT | _ONE_ID, token)
-                slot.at = at + size
-            slot.tokens += 1
-
-        return one
 
     def add(self, slot: Slot, ids: Sequence[int], behind: Sequence[int] = ()) -> None:
         """Events are about to be sent, and these output tokens with them.
@@ -170,21 +167,21 @@ class Journal:
         ``behind``: as gateway.ledger.entries.events_payload has it. Raises JournalError where there
         is no room.
         """
-        self._write(slot, Kind.EVENTS, events_payload(ids, behind))
+        self.write(slot, Kind.EVENTS, events_payload(ids, behind))
         slot.tokens += len(ids)
 
     def details(self, slot: Slot, details: Sequence[Sequence[object]]) -> None:
         """The details of events that are about to be sent; they come before the events."""
-        self._write(slot, Kind.DETAILS, padded(json.dumps(details).encode()))
+        self.write(slot, Kind.DETAILS, padded(json.dumps(details).encode()))
 
     def again(self, slot: Slot, tokens: int) -> None:
         """So many of the tokens that follow are on the bill already. Said before all others."""
-        self._write(slot, Kind.AGAIN, COUNT.pack(tokens))
+        self.write(slot, Kind.AGAIN, COUNT.pack(tokens))
         slot.tokens -= tokens
 
     def count(self, slot: Slot, tokens: int) -> None:
         """So many output tokens, whose ids are not known, are about to be sent."""
-        self._write(slot, Kind.COUNT, COUNT.pack(tokens))
+        self.write(slot, Kind.COUNT, COUNT.pack(tokens))
         slot.tokens += tokens
 
     def prompt(self, slot: Slot, tokens: int, read: int | None = None) -> None:
@@ -195,17 +192,17 @@ class Journal:
         """
         tokens = _count(tokens)
         slot.leg_prompt = tokens if read is None else _count(read)
-        self._write(slot, Kind.PROMPT, PROMPT.pack(tokens, slot.leg_prompt))
+        self.write(slot, Kind.PROMPT, PROMPT.pack(tokens, slot.leg_prompt))
         if slot.prompt_tokens is None:
             slot.prompt_tokens = tokens
 
     def snapshot(self, slot: Slot, data: bytes) -> None:
         """What another needs to go on from here with what is added later; empty: nobody can."""
-        self._write(slot, Kind.SNAPSHOT, padded(data))
+        self.write(slot, Kind.SNAPSHOT, padded(data))
 
     def leg(self, slot: Slot, backend: str, at: float) -> None:
         """A leg begins."""
-        self._write(slot, Kind.LEG, leg_payload(backend, at))
+        self.write(slot, Kind.LEG, leg_payload(backend, at))
         slot.leg_backend = backend
         slot.leg_prompt, slot.leg_base = 0, slot.tokens
 
@@ -220,7 +217,7 @@ class Journal:
             ended.how,
             ended.at,
         )
-        self._write(slot, Kind.LEG_END, leg_end_payload(leg))
+        self.write(slot, Kind.LEG_END, leg_end_payload(leg))
         slot.leg_backend = None
         slot.ended_legs.append(leg)
         self.legs.append((slot, leg))
@@ -232,7 +229,7 @@ class Journal:
             prompt_tokens=_count(closed.prompt_tokens),
             completion_tokens=_count(closed.completion_tokens),
         )
-        self._write(slot, Kind.CLOSED, closed_payload(closed))
+        self.write(slot, Kind.CLOSED, closed_payload(closed))
         slot.closed = closed
         self.closed_slots.append(slot)
         del self.open_slots[slot.serial]
@@ -265,7 +262,7 @@ class Journal:
             segment.remove()
         self._segments.clear()
 
-    def _write(self, slot: Slot, kind: Kind, payload: bytes) -> None:
+    def write(self, slot: Slot, kind: Kind, payload: bytes) -> None:
         """An entry, in as many parts as it takes; where there is no room for all, none is left."""
         place = slot.view, slot.at, slot.end
         blocks = len(slot.blocks)

@@ -105,7 +105,7 @@ class Ledger:
 
     def line(self, request_id: str) -> Callable[[int], None]:
         """What to call when one event of one output token is about to be sent to the client."""
-        return self._journal.line(self._slots[request_id])
+        return self._slots[request_id].one
 
     def add(self, request_id: str, ids: Sequence[int], behind: Sequence[int] = ()) -> None:
         """These output tokens are about to be sent to the client, in so many events."""
