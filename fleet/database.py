@@ -13,8 +13,10 @@ from typing import Any, ClassVar
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.sql.dml import UpdateBase
 
 from fleet.migrated import Tables, TooNewError, Upgrade
+from fleet.prepared import Prepared
 
 BUSY_SECONDS = 5.0
 NO_URL = "is not an SQLAlchemy URL"
@@ -48,6 +50,7 @@ class Database:
 
     def __init__(self, url: str) -> None:
         """``url`` is SQLAlchemy's; tables are made, or brought up to this version."""
+        self._prepared: list[Prepared] = []
         with self._told():
             self._engine = self._opened(url)
             # SQLite then waits for its turn at the beginning, not in the middle.
@@ -78,8 +81,16 @@ class Database:
         with self._told(), self._writing.begin() as connection:
             yield connection
 
+    def prepared(self, statement: UpdateBase) -> Prepared:
+        """A statement that is executed so often that it has a short way of its own."""
+        prepared = Prepared(self._engine, statement, self._failure)
+        self._prepared.append(prepared)
+        return prepared
+
     def close(self) -> None:
         """Close all connections."""
+        for prepared in self._prepared:
+            prepared.close()
         self._engine.dispose()
 
     def upgraded(self, upgrade: Upgrade) -> None:
@@ -124,9 +135,13 @@ class Database:
         except ImportError as error:
             raise self.error(f"its driver is not installed: {error}") from None
         except SQLAlchemyError as error:
-            cause = getattr(error, "orig", None) or type(error).__name__
-            first = str(cause).splitlines()[0]
-            raise self.error(f"the database does not answer as it should: {first}") from error
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> StorageError:
+        of_driver = getattr(error, "orig", None) if isinstance(error, SQLAlchemyError) else error
+        text = str(of_driver or "") or type(error).__name__
+        first = text.splitlines()[0]
+        return self.error(f"the database does not answer as it should: {first}")
 
 
 def _file_engine(url: URL) -> Engine:
