@@ -5,8 +5,9 @@ PostgreSQL reads what was committed when each statement begins: whoever has wait
 what was done to it. No wait is for ever: a program that stalls within a transaction is cut off.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -47,6 +48,7 @@ class Database:
     error: ClassVar[type[StorageError]] = StorageError
     forgotten: ClassVar[str] = "what was done"
     tables: ClassVar[Tables]
+    pragmas: ClassVar[Sequence[str]] = PRAGMAS
 
     def __init__(self, url: str) -> None:
         """``url`` is SQLAlchemy's; tables are made, or brought up to this version."""
@@ -117,7 +119,7 @@ class Database:
         if parts.get_backend_name() == "sqlite":
             if parts.database in (None, "", ":memory:"):
                 raise self.error(f"an SQLite database in memory would forget {self.forgotten}")
-            return _file_engine(parts)
+            return _file_engine(parts, self.pragmas)
         if "@" in (parts.host or ""):  # the rest of a password, not to be told as a host's name
             raise self.error(f"{NO_URL}: write an @ of the password as %40")
         if parts.get_backend_name() != "postgresql":
@@ -144,9 +146,9 @@ class Database:
         return self.error(f"the database does not answer as it should: {first}")
 
 
-def _file_engine(url: URL) -> Engine:
+def _file_engine(url: URL, pragmas: Sequence[str]) -> Engine:
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
-    event.listen(engine, "connect", _configure)
+    event.listen(engine, "connect", partial(_configure, pragmas))
     event.listen(engine, "begin", _begin)
     return engine
 
@@ -167,9 +169,13 @@ def _limit(connection: Any, _record: object) -> None:  # noqa: ANN401 -- the dri
     connection.commit()
 
 
-def _configure(connection: Any, _record: object) -> None:  # noqa: ANN401 -- the driver's own
+def _configure(
+    pragmas: Sequence[str],
+    connection: Any,  # noqa: ANN401 -- the driver's own
+    _record: object,
+) -> None:
     connection.isolation_level = None  # the driver begins no transactions; _begin does
-    for pragma in PRAGMAS:
+    for pragma in pragmas:
         connection.execute(f"PRAGMA {pragma}").close()
 
 

@@ -88,6 +88,14 @@ def test_what_is_executed_is_there_for_all_and_only_where_it_belongs(
     assert row(engine, "b") == ("b", 0, None, None, None)
 
 
+def test_values_are_stored_as_sqlalchemy_stores_them(engine: Engine, prepared: Prepared) -> None:
+    at = AT.replace(microsecond=0)
+    prepared.execute(VALUES | {"at": at})
+    with engine.connect() as connection:
+        query = select(things.c.name).where(things.c.at == at)
+        assert connection.scalars(query).all() == ["a"]
+
+
 def test_where_there_is_no_row_it_says_so(engine: Engine, prepared: Prepared) -> None:
     assert prepared.execute(VALUES | {"which": "c"}) == 0
     assert row(engine) == ("a", 0, None, None, None)
