@@ -15,10 +15,11 @@ from sqlalchemy.sql.dml import UpdateBase
 
 
 class Prepared:
-    """Belongs to one thread, and has a connection of its own that is no part of the engine's pool.
+    """Belongs to one thread; any may close it when that one has ended.
 
-    One on which something failed is thrown away; the next time there is a new one. ``told`` makes
-    what is raised out of what the driver raises.
+    Has a connection of its own that is no part of the engine's pool. One on which something failed
+    is thrown away; the next time there is a new one. ``told`` makes what is raised out of what the
+    driver raises.
     """
 
     def __init__(

@@ -1,5 +1,6 @@
 """A gateway's beat, in a group and alone."""
 
+import threading
 import time
 from pathlib import Path
 
@@ -98,7 +99,9 @@ def test_one_alone_survives_a_power_cut_as_a_group_does(database: Database) -> N
 
 def test_a_file_that_is_closed_has_no_connection_left(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'gateway.db'}")
-    Beat(database, "ours").alone(b"1", T0)
+    writing = threading.Thread(target=Beat(database, "ours").alone, args=(b"1", T0))
+    writing.start()
+    writing.join()
     assert {path.name for path in tmp_path.iterdir()} > {"gateway.db"}
     database.close()
     # SQLite's last connection takes all but the database away.
