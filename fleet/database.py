@@ -5,16 +5,19 @@ PostgreSQL reads what was committed when each statement begins: whoever has wait
 what was done to it. No wait is for ever: a program that stalls within a transaction is cut off.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.sql.dml import UpdateBase
 
 from fleet.migrated import Tables, TooNewError, Upgrade
+from fleet.prepared import Prepared
 
 BUSY_SECONDS = 5.0
 NO_URL = "is not an SQLAlchemy URL"
@@ -45,9 +48,11 @@ class Database:
     error: ClassVar[type[StorageError]] = StorageError
     forgotten: ClassVar[str] = "what was done"
     tables: ClassVar[Tables]
+    pragmas: ClassVar[Sequence[str]] = PRAGMAS
 
     def __init__(self, url: str) -> None:
         """``url`` is SQLAlchemy's; tables are made, or brought up to this version."""
+        self._prepared: list[Prepared] = []
         with self._told():
             self._engine = self._opened(url)
             # SQLite then waits for its turn at the beginning, not in the middle.
@@ -78,8 +83,16 @@ class Database:
         with self._told(), self._writing.begin() as connection:
             yield connection
 
+    def prepared(self, statement: UpdateBase) -> Prepared:
+        """A statement that is executed so often that it has a short way of its own."""
+        prepared = Prepared(self._engine, statement, self._failure)
+        self._prepared.append(prepared)
+        return prepared
+
     def close(self) -> None:
         """Close all connections."""
+        for prepared in self._prepared:
+            prepared.close()
         self._engine.dispose()
 
     def upgraded(self, upgrade: Upgrade) -> None:
@@ -106,7 +119,7 @@ class Database:
         if parts.get_backend_name() == "sqlite":
             if parts.database in (None, "", ":memory:"):
                 raise self.error(f"an SQLite database in memory would forget {self.forgotten}")
-            return _file_engine(parts)
+            return _file_engine(parts, self.pragmas)
         if "@" in (parts.host or ""):  # the rest of a password, not to be told as a host's name
             raise self.error(f"{NO_URL}: write an @ of the password as %40")
         if parts.get_backend_name() != "postgresql":
@@ -124,14 +137,18 @@ class Database:
         except ImportError as error:
             raise self.error(f"its driver is not installed: {error}") from None
         except SQLAlchemyError as error:
-            cause = getattr(error, "orig", None) or type(error).__name__
-            first = str(cause).splitlines()[0]
-            raise self.error(f"the database does not answer as it should: {first}") from error
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> StorageError:
+        of_driver = getattr(error, "orig", None) if isinstance(error, SQLAlchemyError) else error
+        text = str(of_driver or "") or type(error).__name__
+        first = text.splitlines()[0]
+        return self.error(f"the database does not answer as it should: {first}")
 
 
-def _file_engine(url: URL) -> Engine:
+def _file_engine(url: URL, pragmas: Sequence[str]) -> Engine:
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
-    event.listen(engine, "connect", _configure)
+    event.listen(engine, "connect", partial(_configure, pragmas))
     event.listen(engine, "begin", _begin)
     return engine
 
@@ -152,9 +169,13 @@ def _limit(connection: Any, _record: object) -> None:  # noqa: ANN401 -- the dri
     connection.commit()
 
 
-def _configure(connection: Any, _record: object) -> None:  # noqa: ANN401 -- the driver's own
+def _configure(
+    pragmas: Sequence[str],
+    connection: Any,  # noqa: ANN401 -- the driver's own
+    _record: object,
+) -> None:
     connection.isolation_level = None  # the driver begins no transactions; _begin does
-    for pragma in PRAGMAS:
+    for pragma in pragmas:
         connection.execute(f"PRAGMA {pragma}").close()
 
 

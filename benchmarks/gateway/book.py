@@ -2,8 +2,9 @@
 
 python -m benchmarks.gateway.book [--database URL] [--folder FOLDER] [--seconds N] [--streams N]
 
-Then, for comparison, what CPU three ways take to keep 1,000 runs' progress: one value for all of
-them (ours), a row for each brought up to date, and a row for each added.
+Then, for comparison, what CPU four ways take to keep 1,000 runs' progress: one value for all of
+them (ours, alone or in a group with more), a row for each brought up to date, and a row for each
+added.
 """
 
 import argparse
@@ -13,12 +14,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import (
     BigInteger,
     Column,
-    Connection,
     MetaData,
     Table,
     Text,
@@ -29,8 +30,8 @@ from sqlalchemy import (
 )
 
 from gateway.bill import Closed, End, LegEnd, Opened
-from gateway.ledger import book
 from gateway.ledger.admit import Asked
+from gateway.ledger.beat import Beat
 from gateway.ledger.database import Database
 from gateway.ledger.journal import Journal, Slot
 from gateway.ledger.progress import packed
@@ -68,7 +69,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
         with database.write() as connection:
             _others.create_all(connection)
-        for name, way in (("value", _value), ("update", _update), ("append", _append)):
+        beat = Beat(database, HOLDER)
+        for name, way in (
+            ("alone", partial(_alone, beat)),
+            ("value", partial(_value, beat)),
+            ("update", _update),
+            ("append", _append),
+        ):
             print(f"progress={name} {_cost(database, way)}")
         with database.write() as connection:
             _others.drop_all(connection)
@@ -167,14 +174,13 @@ def _opened(name: str) -> Opened:
     return Opened(name, "caller", name, "model", "/v1/chat/completions", time.time())
 
 
-def _cost(database: Database, way: Callable[[Connection, int], None]) -> str:
+def _cost(database: Database, way: Callable[[Database, int], None]) -> str:
     with database.write() as connection:
         connection.execute(delete(keyed))
         connection.execute(insert(keyed), [{"run": f"{n}", "tokens": 0} for n in range(STREAMS)])
     cpu, began = time.thread_time(), time.perf_counter()
     for number in range(GROUPS):
-        with database.write() as connection:
-            way(connection, number)
+        way(database, number)
     cpu, took = time.thread_time() - cpu, time.perf_counter() - began
     return (
         f"cpu_ms_per_group={cpu / GROUPS * 1e3:.2f} wall_ms_per_group={took / GROUPS * 1e3:.2f} "
@@ -182,20 +188,33 @@ def _cost(database: Database, way: Callable[[Connection, int], None]) -> str:
     )
 
 
-def _value(connection: Connection, number: int) -> None:
+def _alone(beat: Beat, _: Database, number: int) -> None:
+    beat.alone(_packed(number), time.time())
+
+
+def _value(beat: Beat, database: Database, number: int) -> None:
+    with database.write() as connection:
+        beat.within(connection, _packed(number), time.time())
+
+
+def _packed(number: int) -> bytes:
     numbers: list[int] = []
     for serial in range(STREAMS):
         numbers += (serial, 11, number, 1, 0, 10, number)
-    book.beat(connection, HOLDER, packed(["gpu-a"], numbers), time.time())
+    return packed(["gpu-a"], numbers)
 
 
-def _update(connection: Connection, number: int) -> None:
+def _update(database: Database, number: int) -> None:
     statement = update(keyed).where(keyed.c.run == bindparam("of")).values(tokens=bindparam("to"))
-    connection.execute(statement, [{"of": f"{n}", "to": number} for n in range(STREAMS)])
+    with database.write() as connection:
+        connection.execute(statement, [{"of": f"{n}", "to": number} for n in range(STREAMS)])
 
 
-def _append(connection: Connection, number: int) -> None:
-    connection.execute(insert(rows), [{"run": f"{n}", "tokens": number} for n in range(STREAMS)])
+def _append(database: Database, number: int) -> None:
+    with database.write() as connection:
+        connection.execute(
+            insert(rows), [{"run": f"{n}", "tokens": number} for n in range(STREAMS)]
+        )
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from sqlalchemy import (
     and_,
     bindparam,
     delete,
-    insert,
     select,
     tuple_,
     update,
@@ -28,12 +27,6 @@ from gateway.ledger.tables import gateways, legs, moment, requests, runs, second
 
 Item = TypeVar("Item")
 AT_ONCE = 400
-# Made once: it is executed some thirty times a second, and making it costs more than that.
-_BEAT = (
-    update(gateways)
-    .where(gateways.c.holder == bindparam("us"))
-    .values(beat=gateways.c.beat + 1, seen_at=bindparam("seen_at"), progress=bindparam("progress"))
-)
 
 
 def book(connection: Connection, bookings: Sequence[Booking]) -> None:
@@ -73,14 +66,6 @@ def book(connection: Connection, bookings: Sequence[Booking]) -> None:
         },
     )
     _write_legs(connection, list(rows.values()))
-
-
-def beat(connection: Connection, holder: str, progress: bytes, at: float) -> None:
-    """Tell the others that we are here, and how far our runs are."""
-    values = {"seen_at": moment(at), "progress": progress}
-    done = connection.execute(_BEAT, {"us": holder, **values})
-    if done.rowcount == 0:
-        connection.execute(insert(gateways).values(holder=holder, beat=0, **values))
 
 
 def adopt(connection: Connection, holder: str, bookings: Sequence[Booking], at: float) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from gateway.bill import Admission, Closed, End, LegEnd, Opened
 from gateway.ledger import admit, book
 from gateway.ledger.admit import Answer, Asked
+from gateway.ledger.checkpoints import Checkpoints
 from gateway.ledger.database import Database, StorageError
 from gateway.ledger.gone import Gone, Keep, forget
 from gateway.ledger.journal import SEGMENT_BYTES, Journal, Slot
@@ -47,6 +48,7 @@ class Ledger:
         self._look_every = takeover_after / LOOKS_PER_TAKEOVER
         self._journal = Journal(folder, segment_bytes=segment_bytes)
         self._writer = Writer(self._database, self._journal, self._look_every)
+        self._checkpoints = Checkpoints(self._database)
         self._gone = Gone(self._database, folder, self._journal.holder, takeover_after, keep)
         self._slots: dict[str, Slot] = {}
         self._stopping = threading.Event()
@@ -56,6 +58,7 @@ class Ledger:
         """Book what killed gateways left, then begin; returns how many requests that ended."""
         ended = self._gone.recover()
         self._writer.start()
+        self._checkpoints.start()
         self._looks.start()
         return ended
 
@@ -162,6 +165,7 @@ class Ledger:
         """End. What is in hand stays in the journal, for the next start to book."""
         self._stopping.set()
         self._writer.stop()
+        self._checkpoints.stop()
         if self._looks.is_alive():
             self._looks.join()
         if self._writer.is_done and self._journal.is_empty:

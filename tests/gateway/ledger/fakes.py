@@ -1,13 +1,16 @@
 """What the ledger talks to, as tests want it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import Connection
+from sqlalchemy.sql.dml import UpdateBase
 
 from fleet.backend import Backend
 from fleet.fetch import Failure, Page, Trouble
+from fleet.prepared import Prepared
 from gateway.ledger.database import Database, StorageError
 from tests.gateway.ledger.making import T0
 
@@ -27,15 +30,38 @@ class BrokenDatabase(Database):
 
     broken = False
     lost = False
+    groups = 0
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
+        self.groups += 1
         with super().write() as connection:
             yield connection
-            if self.broken:
-                raise StorageError("the database does not answer as it should: it is broken")
-        if self.lost:
-            raise StorageError("the database does not answer as it should: it is lost")
+            self.fail(at_last=False)
+        self.fail(at_last=True)
+
+    def prepared(self, statement: UpdateBase) -> Prepared:
+        prepared = BrokenPrepared(self._engine, statement, self._failure)
+        prepared.database = self
+        self._prepared.append(prepared)
+        return prepared
+
+    def fail(self, *, at_last: bool) -> None:
+        if self.lost if at_last else self.broken:
+            what = "lost" if at_last else "broken"
+            raise StorageError(f"the database does not answer as it should: it is {what}")
+
+
+class BrokenPrepared(Prepared):
+    """As broken as its database."""
+
+    database: BrokenDatabase
+
+    def execute(self, values: Mapping[str, Any]) -> int:
+        self.database.fail(at_last=False)
+        rows = super().execute(values)
+        self.database.fail(at_last=True)
+        return rows
 
 
 @dataclass

@@ -13,6 +13,7 @@ from fleet.settings import load
 from gateway.ledger import book, marks
 from gateway.ledger.__main__ import Take, main
 from gateway.ledger.admit import Asked, admit
+from gateway.ledger.beat import Beat
 from gateway.ledger.database import Database
 from gateway.ledger.progress import packed, serial_of
 from gateway.ledger.reconcile import Finding, Mark, compared
@@ -63,7 +64,7 @@ def fill(database: Database) -> None:
             ],
         )
         in_hand = (serial_of(OPEN_RUN), 7 + 1, 30, 1, 0, 7, 30)
-        book.beat(connection, "g1", packed(["gpu-a"], in_hand), T0)
+        Beat(database, "g1").within(connection, packed(["gpu-a"], in_hand), T0)
 
 
 def test_a_report_has_exact_whole_tokens(database: Database, command: Command) -> None:

@@ -172,3 +172,69 @@ def test_the_longer_count_of_both_is_billed(
         journal.close(slot, closed(completion=told))
     assert writer.write()
     assert {name: one.completion for name, one in charged(database).items()} == {"r0": 2, "r1": 5}
+
+
+def test_progress_goes_the_short_way_only_while_it_is_all_there_is(
+    database: BrokenDatabase, journal: Journal, writer: Writer
+) -> None:
+    slot = let_in(writer, journal)
+    journal.add(slot, [1])
+    assert writer.write()
+    groups = database.groups
+    journal.add(slot, [2])
+    assert writer.write()
+    assert database.groups == groups
+    journal.add(slot, [3])
+    journal.leg_end(slot, LegEnd("gpu-a", 7, 3, "reset", T0))
+    assert writer.write()
+    assert database.groups == groups + 1
+    with database.read() as connection:
+        (progress,) = in_progress(connection).values()
+    assert progress.tokens == 3
+    assert told_legs(database) == [("gpu-a", 7, 3, "reset")]
+    writer.abandon(Asked(opened("r2"), journal.run()[0]))
+    assert writer.write()
+    assert database.groups == groups + 2
+    assert writer.is_done
+
+
+@pytest.mark.parametrize("trouble", ["broken", "lost"])
+def test_progress_that_was_not_written_is_written_by_the_next_turn(
+    database: BrokenDatabase, journal: Journal, writer: Writer, trouble: str
+) -> None:
+    slot = let_in(writer, journal)
+    journal.add(slot, [1])
+    assert writer.write()
+    journal.add(slot, [2, 3])
+    setattr(database, trouble, True)
+    assert not writer.write()
+    assert writer.lag_seconds > 0
+    setattr(database, trouble, False)
+    assert writer.write()
+    assert writer.lag_seconds == 0.0
+    with database.read() as connection:
+        (progress,) = in_progress(connection).values()
+    assert progress.tokens == 3
+
+
+def test_progress_tells_each_stream_by_its_own_backend(
+    database: BrokenDatabase, journal: Journal, writer: Writer
+) -> None:
+    slots = [let_in(writer, journal, name) for name in ("r1", "r2", "r3", "r4")]
+    for slot, backend in zip(slots, ("gpu-a", "gpu-b", "gpu-a"), strict=False):
+        journal.leg(slot, backend, T0)
+        journal.prompt(slot, 7)
+        journal.add(slot, [1])
+    # One that goes on with five that are on the bill has delivered nothing new yet.
+    journal.again(slots[1], 5)
+    assert writer.write()
+    with database.read() as connection:
+        progress = in_progress(connection)
+    assert {one.run for one in slots[:3]} == progress.keys()
+    told = [progress[slot.run] for slot in slots[:3]]
+    assert [(one.backend, one.leg, one.prompt_tokens) for one in told] == [
+        ("gpu-a", 1, 7),
+        ("gpu-b", 1, 7),
+        ("gpu-a", 1, 7),
+    ]
+    assert [(one.tokens, one.leg_tokens) for one in told] == [(1, 1), (0, 0), (1, 1)]
