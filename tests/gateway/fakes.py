@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fleet.backend import Backend
 from fleet.settings import parse
-from gateway.bill import Admission, Closed, End, LegEnd, Opened
+from gateway.bill import Admission, BillError, Closed, End, LegEnd, Opened
 from gateway.kept import Kept, Transactions
 from gateway.office import Office
 from gateway.questions import Questions
@@ -13,6 +13,7 @@ from gateway.reply import Answering
 from gateway.seal import Seal
 from gateway.shelf import Shelf
 from gateway.standing import Standing
+from gateway.stream import Stream
 from gateway.turn import Turn
 from gateway.upstream import Leg, UpstreamError, Upstreams
 from tests.gateway.databases import BrokenDatabase
@@ -117,6 +118,23 @@ class HeardConnection:
 
     def abort(self) -> None:
         self.aborted = True
+
+
+class ShortWay(HeardConnection):
+    """A client's connection at the end of the short way, with the turn that it is gone in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turn = Turn()
+        self.failures: list[BillError] = []
+
+    def takes(self, stream: Stream, chunk: bytes) -> bytes | None:
+        """What the short way makes of a backend's chunk; None where it is not gone."""
+        if stream.quick is None:
+            return None
+        self.sent = b""
+        stream.quick.give_to(self, self.turn, self.failures.append)
+        return self.sent if stream.quick.take(chunk) else None
 
 
 def office(

@@ -20,7 +20,7 @@ from gateway.keys import Keys
 from gateway.looks import Looks
 from gateway.office import Office
 from gateway.outcome import How, Outcome
-from gateway.reply import Reply, Request, Sink
+from gateway.reply import Connection, Reply, Request
 from gateway.serve import sweep
 from gateway.step import Step
 from gateway.stream import Stream
@@ -28,7 +28,6 @@ from gateway.turn import Turn
 from gateway.upstream import Leg, Listener, Origin, Upstreams
 from gateway.wire import Wire
 from tests.gateway.fakes import HeardConnection, NobodyAnswers, office
-from tests.gateway.model import chunked
 from tests.gateway.test_going_on import request, server
 
 
@@ -211,7 +210,7 @@ class NoBill:
     """Nothing can be billed."""
 
     @property
-    def sink(self) -> Sink | None:
+    def connection(self) -> Connection | None:
         return None
 
     def deliver(self, step: Step) -> None:
@@ -231,8 +230,8 @@ def test_what_cannot_be_billed_at_the_answers_end_is_cut_and_hangs_nobody() -> N
     assert asyncio.run(run()) == Outcome(How.CUT, "the bill: the disk is full")
 
 
-class OneChunk(Leg):
-    """Answers with a stream that has begun, and one more chunk."""
+class Begins(Leg):
+    """Answers with the beginning of a stream."""
 
     events: tuple[bytes, ...]
 
@@ -247,17 +246,16 @@ class OneChunk(Leg):
     ) -> None:
         del head, body, pool, head_only
         listener.head(200, {})
-        for event in self.events[:-1]:
+        for event in self.events:
             listener.body(event)
-        self.taken = listener.chunk(chunked(self.events[-1]))
 
 
-class AnswersOneChunk(Upstreams):
+class AnswersABeginning(Upstreams):
     """A server does."""
 
     def __init__(self, events: list[bytes]) -> None:
         super().__init__(1.0, Turn())
-        self.one = OneChunk(Origin("127.0.0.1", 1, tls=False, prefix=""), Turn())
+        self.one = Begins(Origin("127.0.0.1", 1, tls=False, prefix=""), Turn())
         self.one.events = tuple(events)
 
     async def leg(self, backend: Backend, *, fresh: bool = False) -> Leg:
@@ -269,21 +267,17 @@ class Client:
     """Keeps what it is given."""
 
     def __init__(self) -> None:
-        self.given: list[bytes] = []
-
-    @property
-    def sink(self) -> Sink | None:
-        return self.given.append
+        self.connection: HeardConnection = HeardConnection()
 
     def deliver(self, step: Step) -> None:
-        self.given.append(step.out)
+        self.connection.send(step.out)
 
 
 def test_what_cannot_be_billed_on_the_short_way_is_cut_and_not_sent() -> None:
     stream = Stream(ask(Route.CHAT, request(Route.CHAT, max_tokens=9), forbid_resume=False), "r", 1)
     first = stream.later()
     assert isinstance(first, bytes)
-    answers = AnswersOneChunk(server(b"abcdef").events(Route.CHAT, first)[:5])
+    answers = AnswersABeginning(server(b"abcdef").events(Route.CHAT, first)[:5])
     one, client = office("gpu-a", upstreams=answers), Client()
 
     def line(_: int) -> None:
@@ -298,5 +292,5 @@ def test_what_cannot_be_billed_on_the_short_way_is_cut_and_not_sent() -> None:
             return await exchange.run(b"", b"", fresh=True, paused=False)
 
     assert asyncio.run(run()) == Outcome(How.CUT, "the bill: the disk is full")
-    assert answers.one.taken
-    assert (len(client.given), len(stream.delivered)) == (4, 3)
+    sent = client.connection.sent
+    assert (sent.count(b"id: r."), len(stream.delivered)) == (4, 3)

@@ -19,6 +19,7 @@ from gateway.outlet import behind
 from gateway.snapshot import NotAPlaceError, Snapshot
 from gateway.stream import State, Stream
 from tests.gateway.client import Client
+from tests.gateway.fakes import ShortWay
 from tests.gateway.model import Server, chunked, unchunked
 from tests.gateway.test_going_on import TEXTS, request, server
 
@@ -41,14 +42,14 @@ class Life:
         self.slot: Slot = journal.open(OPENED, journal.run())
         self.sent = b""
         self._journal = journal
-        stream.line = journal.line(self.slot)
+        stream.line = self.slot.one
         if again is not None:
             journal.again(self.slot, again)
             self._keep()
 
     def read(self, data: bytes) -> None:
         stream = self.stream
-        if stream.quick is not None and (chunk := stream.quick.chunk(chunked(data), 0.0)):
+        if (chunk := ShortWay().takes(stream, chunked(data))) is not None:
             self.sent += unchunked(chunk)
             return
         step = stream.feed(data)

@@ -8,6 +8,7 @@ from gateway.ask import Route, ask
 from gateway.bill import BillError
 from gateway.cut import Learned
 from gateway.stream import Stream
+from tests.gateway.fakes import ShortWay
 from tests.gateway.model import Server, chunked, unchunked
 from tests.gateway.test_going_on import TEXTS, VOCABULARY, request, server
 
@@ -35,15 +36,16 @@ def test_both_ways_give_the_same(text: str, route: Route, ids: bool) -> None:
     short, long = streams(route, return_token_ids=ids)
     taken = 0
     told: list[int] = []
+    way = ShortWay()
     short.line = told.append
     for event in wire(short, one, route):
         want = long.feed(event)
-        chunk = None if short.quick is None else short.quick.chunk(chunked(event), 7.0)
+        chunk = way.takes(short, chunked(event))
         if chunk is not None:
             taken += 1
             out = unchunked(chunk)
             assert told[-1] == short.delivered[-1]
-            assert (short.quick_at, want.state) == (7.0, short.state)
+            assert (short.quick_at, want.state) == (way.turn.now, short.state)
         else:
             out = short.feed(event).out
         assert out == want.out
@@ -103,17 +105,18 @@ def test_what_is_not_one_event_of_one_token_is_left_to_the_long_way() -> None:
     for event in events[:4]:
         stream.feed(event)
     quick, following = stream.quick, events[4]
+    way = ShortWay()
     assert quick is not None
     before = quick.tokens, list(stream.delivered), list(stream.outlet.marks)
     for one in odd(following):
         assert one != chunked(following)
-        assert quick.chunk(one, 1.0) is None, one
+        assert way.takes(stream, one) is None, one
     assert (quick.tokens, stream.delivered, stream.outlet.marks) == before
     assert stream.quick_at == 0.0
-    assert quick.chunk(chunked(following), 1.0) is not None
+    assert way.takes(stream, chunked(following)) is not None
 
 
-def test_what_cannot_be_written_down_is_not_taken() -> None:
+def test_what_cannot_be_written_down_is_not_given() -> None:
     def refuse(_: int) -> None:
         raise BillError("no room")
 
@@ -125,8 +128,9 @@ def test_what_cannot_be_written_down_is_not_taken() -> None:
     quick = stream.quick
     assert quick is not None
     before = quick.tokens, list(stream.delivered), list(stream.outlet.marks)
-    with pytest.raises(BillError):
-        quick.chunk(chunked(events[4]), 1.0)
+    way = ShortWay()
+    assert way.takes(stream, chunked(events[4])) == b""
+    assert [str(error) for error in way.failures] == ["no room"]
     assert (quick.tokens, stream.delivered, stream.outlet.marks) == before
 
 
@@ -136,12 +140,11 @@ def test_a_chunk_of_any_size_is_one_for_the_client(size: int) -> None:
     events = wire(stream, server(b"abcdef"), Route.CHAT)
     for event in events[:4]:
         stream.feed(event)
-    assert stream.quick is not None
     text = b"a" * size
     frame = json.loads(events[4].removeprefix(b"data: "))
     old = frame["choices"][0]["delta"]["content"].encode()
     event = events[4].replace(b'"content":"%b"' % old, b'"content":"%b"' % text)
-    chunk = stream.quick.chunk(chunked(event), 1.0)
+    chunk = ShortWay().takes(stream, chunked(event))
     assert chunk is None or text in unchunked(chunk)
     assert (chunk is None) == (size > 3500)
 

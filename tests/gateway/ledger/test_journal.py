@@ -38,7 +38,7 @@ def test_what_was_added_is_there_after_the_process_is_gone(tmp_path: Path) -> No
     journal.prompt(slot, 7, 10)
     journal.add(slot, [4, 5], [2, -1, 0])
     journal.details(slot, [(4, "tail", "il", 9, None)])
-    journal.line(slot)(6)
+    slot.one(6)
     journal.count(slot, 5)
     killed(journal)
     (run,) = told(tmp_path)
