@@ -26,7 +26,8 @@ class GatewaySettings:
     byte it may be queued for ``first_byte_after``. A client that takes nothing of what is sent to
     it for ``client_stall_after`` counts as gone. ``tries``: how many backends are asked before the
     first byte. ``legs``: at how many one stream is generated at most. ``per_caller``: requests of
-    one caller at once, None for no limit. ``resume_for``: how long a resume token is good.
+    one caller at once, None for no limit. ``questions_per_caller``: requests of one caller that are
+    kept to be followed. ``resume_for``: how long a resume token is good.
     """
 
     admin_token_file: Path
@@ -48,6 +49,7 @@ class GatewaySettings:
     legs: int
     largest_body: int
     per_caller: int | None
+    questions_per_caller: int
     cors_origins: tuple[str, ...]
     resume_for: float
     takeover_after: float

@@ -190,6 +190,7 @@ class GatewaySection(Section):
     legs: Annotated[int, Field(ge=1)] = 5
     largest_body: Annotated[int, Field(ge=1)] = 16777216
     per_caller: Annotated[int | None, Field(ge=1)] = None
+    questions_per_caller: Annotated[int, Field(ge=1)] = 1000
     cors_origins: list[str] = []
     resume_for: Seconds = 600.0
     takeover_after: Seconds = 15.0

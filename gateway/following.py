@@ -25,6 +25,7 @@ from gateway.taking_up import BUSY, TakingUp
 from gateway.wish import Last, Wish, followed
 
 STREAMS = "/v1/streams/"
+RETRY_SECONDS = 10
 UNKNOWN = Refusal(401, "neither a ticket nor the Authorization header is known here")
 # All that a backend is to know of a request whose client sends nothing but its URL.
 HEADERS = {"content-type": "application/json"}
@@ -52,7 +53,8 @@ class Following:
             refusal = await self._refusal(question, asked)
             if refusal is None:
                 now = self._office.wall()
-                await asyncio.to_thread(self._office.questions.keep, question, now)
+                if not await asyncio.to_thread(self._office.questions.keep, question, now):
+                    refusal = self._too_many()
         except BillError as error:
             refusal = _broken(error)
         named = ("x-request-id", question.request_id)
@@ -71,6 +73,11 @@ class Following:
             named,
         )
         reply.send(202, headers, json.dumps(answer).encode())
+
+    def _too_many(self) -> Refusal:
+        most = self._office.settings.questions_per_caller
+        why = f"{most} requests of this caller are kept to be followed already"
+        return Refusal(429, why, retry_after=RETRY_SECONDS)
 
     async def _refusal(self, question: Question, asked: Ask) -> Refusal | None:
         """What would be said to it anyway, and is of no use to an EventSource."""
@@ -121,6 +128,8 @@ class Following:
 
     async def _run(self, follower: Follower, reply: Reply) -> None:
         office, last, caller = self._office, follower.last, follower.caller
+        if await self._taking_up.retell(last, caller, reply):
+            return
         stage = await office.bill.stage(caller, last.request_id)
         if stage is End.COMPLETE:
             reply.send(204, (), b"")

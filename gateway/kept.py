@@ -44,11 +44,12 @@ resumptions = Table(
     Index("resumptions_by_end", "expires_at"),
 )
 _WIPED = b""
+QUESTION = "q"  # so begins a question's id in the table: those of tokens are hexadecimal
 
 
 def question_id(caller: str, request_id: str) -> str:
     """The id in the table of what was asked and is not answered yet; see gateway/questions.py."""
-    return sha256(f"{request_id}\n{caller}".encode()).hexdigest()[:32]
+    return QUESTION + sha256(f"{request_id}\n{caller}".encode()).hexdigest()[:31]
 
 
 class Transactions(Protocol):

@@ -11,6 +11,7 @@ from gateway.backend_keys import BackendKeys
 from gateway.bill import Bill
 from gateway.counts import Counts, Where
 from gateway.cut import Learned
+from gateway.finished import Finished
 from gateway.mishap import outlived
 from gateway.questions import Questions
 from gateway.seal import Seal
@@ -63,6 +64,7 @@ class Office:
     seal: Seal
     shelf: Shelf
     questions: Questions
+    finished: Finished = field(default_factory=Finished)
     turn: Turn = field(default_factory=Turn)
     backend_keys: BackendKeys = field(default_factory=BackendKeys)
     counts: Counts = field(default_factory=Counts)

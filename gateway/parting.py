@@ -1,6 +1,7 @@
 """The end of a request: what the client gets last, and what is written down."""
 
 import json
+from collections.abc import Callable
 
 from gateway.bill import Closed, End
 from gateway.carried import snapshot
@@ -10,11 +11,15 @@ from gateway.office import Office
 from gateway.outcome import How, Outcome
 from gateway.reply import Reply
 from gateway.resumable import Resume
-from gateway.seal import Token
+from gateway.seal import NotGood, Token, Why
 from gateway.stream import Stream
+from gateway.transcript import Transcript
 from gateway.whole import Whole
 
 OK = 200
+NO_CONTENT = 204
+# Events that are packed together while more of them come.
+PACKED_AT = 64
 JSON = ("content-type", "application/json")
 EVENT_STREAM = (
     ("content-type", "text/event-stream; charset=utf-8"),
@@ -45,12 +50,24 @@ class Parting:
         self._reply = reply
         self._taken = taken
         self._closed = False
+        keeps = stream.ask.stream and not stream.ask.forbidden
+        self._transcript = Transcript(stream.request_id, stream.seq) if keeps else None
         # What earlier runs delivered, and have on their bill.
         self._before = stream.completion_tokens + again
 
     @property
     def _named(self) -> tuple[tuple[str, str], ...]:
         return (("x-request-id", self._stream.request_id),)
+
+    @property
+    def given(self) -> Callable[[bytes], None]:
+        """What to call with what is given to the client: its end may not arrive."""
+        return (lambda _: None) if self._transcript is None else self._transcript.add
+
+    def pack(self, least: int = PACKED_AT) -> None:
+        """Make what was given smaller, once it is much."""
+        if self._transcript is not None:
+            self._transcript.pack(self._stream.seq, least=least)
 
     def anew(self, stream: Stream) -> None:
         """Forget what was gathered of an answer that is sent whole: it begins again."""
@@ -89,6 +106,9 @@ class Parting:
             await self._keep(self._office.seal.token(self._caller, self._office.wall()))
         ends = {How.COMPLETE: End.COMPLETE, How.REFUSED: End.REFUSED}
         self._close(ends.get(outcome.how, self._torn), outcome.how)
+        if outcome.how is How.COMPLETE and self._transcript is not None:
+            self.pack(least=1)
+            self._office.finished.keep(self._caller, self._transcript, self._office.now())
 
     def fail(self) -> None:
         """End it when something is wrong with ourselves."""
@@ -133,12 +153,17 @@ class Parting:
         )
 
     def _finish(self) -> None:
-        if self.whole is None:
-            self._reply.end()
-        else:
+        if self.whole is not None:
             self._office.bill.add(self._stream.request_id, self._stream.delivered)
             self._reply.send(OK, (JSON, *self._named), self.whole.body())
             self.whole = None
+        elif self._reply.begun:
+            self._reply.end()
+        elif self._reply.comes_again:
+            self._reply.send(NO_CONTENT, self._named, b"")
+        else:  # whoever took it up had all of it
+            none = NotGood(Why.NOT_KEPT)
+            self.refuse(Refusal(none.status, none.sentence, code=none.why))
 
     @property
     def _can_go_on(self) -> bool:

@@ -48,6 +48,7 @@ class Quick:
         "_connection",
         "_delivered",
         "_failed",
+        "_given",
         "_head",
         "_id",
         "_line",
@@ -83,8 +84,11 @@ class Quick:
         else:
             self._tail_behind_ids += END
 
-    def give_to(self, connection: Connection, turn: Turn, failed: Failed) -> None:
-        """Say who gets it, and who is told that it could not be written down."""
+    def give_to(
+        self, connection: Connection, turn: Turn, failed: Failed, given: Callable[[bytes], None]
+    ) -> None:
+        """Say who gets it, and who is told that it could not be written down, or what was given."""
+        self._given = given
         self._connection = connection
         self._turn = turn
         self._failed = failed
@@ -133,5 +137,7 @@ class Quick:
         if self._tail_behind_ids is not None:
             event += written + self._tail_behind_ids
         size = len(event) - AROUND
-        self._connection.send((SIZES[size] if size < len(SIZES) else b"%x" % size) + event)
+        chunk = (SIZES[size] if size < len(SIZES) else b"%x" % size) + event
+        self._given(chunk)
+        self._connection.send(chunk)
         return True

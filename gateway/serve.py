@@ -63,6 +63,7 @@ def sweep(office: Office, wires: Iterable[Wire]) -> None:
     """Look over all of it once."""
     for request in list(office.in_flight.values()):
         office.sweep(request)
+    office.finished.forget(office.now())
     now, settings = office.now(), office.settings
     idle = idle_after(settings.first_byte_after)
     for wire in list(wires):

@@ -18,6 +18,7 @@ from gateway import cors, seal_key
 from gateway.admin import Admin
 from gateway.collector import GatewayCollector
 from gateway.desk import Desk
+from gateway.finished import GOOD_FOR_SECONDS, Finished
 from gateway.kept import Kept
 from gateway.keys import Keys, KeysError
 from gateway.ledger.database import Database, StorageError
@@ -59,7 +60,7 @@ def main(argv: Sequence[str], *, commands: Sequence[str]) -> int:
             return 0
         shared = Database(ours.database)
         kept = Kept(shared, seal)
-        questions = Questions(shared, seal, ours.resume_for)
+        questions = Questions(shared, seal, ours.resume_for, ours.questions_per_caller)
         ledger = Ledger(
             ours.database,
             ours.journal_folder,
@@ -132,6 +133,7 @@ def _serve(settings: Settings, ours: GatewaySettings, listen: Listen, parts: _Pa
         seal=parts.seal,
         shelf=Shelf(parts.kept),
         questions=parts.questions,
+        finished=Finished(min(GOOD_FOR_SECONDS, ours.resume_for)),
     )
     own = registry(GatewayCollector(office, lambda: parts.ledger.lag_seconds))
     desk = Desk(office, parts.keys, Admin(office, ours.admin_token_file), own)

@@ -12,9 +12,10 @@ from gateway.letting_in import BOOKING_SECONDS, let_in
 from gateway.office import Office
 from gateway.relay import Generation, Wanted
 from gateway.reply import Reply, Request
+from gateway.retelling import Retelling
 from gateway.seal import SENTENCES, STATUSES, NotGood, Why
 from gateway.snapshot import NotAPlaceError, Snapshot
-from gateway.wish import Wish
+from gateway.wish import Last, Wish
 
 BUSY = Refusal(409, "it is still being answered", retry_after=1, code="busy")
 NOT_THERE = (Why.NOT_KEPT, Why.SPENT)
@@ -30,6 +31,8 @@ class TakingUp:
         self, wanted: Wish | NotGood, request: Request, caller: str, reply: Reply
     ) -> None:
         """Answer a request that wants to go on with another one."""
+        if isinstance(wanted, Wish) and await self.retell(wanted.last, caller, reply):
+            return
         taken = wanted if isinstance(wanted, NotGood) else await self._take(wanted, caller)
         if isinstance(taken, NotGood):
             if isinstance(wanted, Wish) and await self._is_in_hand(wanted, taken, caller):
@@ -43,12 +46,33 @@ class TakingUp:
             stream = restored(snapshot, None if last is None else last.number)
         except NotAPlaceError as error:
             await self._office.shelf.give_back(taken, caller)
-            code = "too_far_back" if error.known else "malformed"
-            self._refuse(reply, Refusal(410 if error.known else 400, error.why, code=code))
+            self._refuse(reply, _no_place(error))
             return
         head = Head("POST", stream.ask.route, request.headers, stream.request_id)
         again = len(snapshot["delivered"]) - len(stream.delivered)
         await self._go_on(Wanted(stream, head, caller, None, taken, again), taken, reply)
+
+    async def retell(self, last: Last | None, caller: str, reply: Reply) -> bool:
+        """Give the end of an answer that came to it here a moment ago; tells whether it was given.
+
+        Nothing is said to whoever has all of it.
+        """
+        office = self._office
+        if last is None:
+            return False
+        found = office.finished.find(caller, last.request_id, office.now())
+        if found is None or last.number == found.last:
+            return False
+        try:
+            pieces = found.after(last.number)
+        except NotAPlaceError as error:
+            self._refuse(reply, _no_place(error))
+            return True
+        if last.request_id in office.in_flight:
+            self._refuse(reply, BUSY)
+        else:
+            await Retelling(office, last.request_id, caller, pieces, reply).run()
+        return True
 
     async def _take(self, wanted: Wish, caller: str) -> Taken | NotGood:
         """Take it up, though its gateway were killed a moment ago."""
@@ -88,3 +112,8 @@ class TakingUp:
     def _refuse(self, reply: Reply, refusal: Refusal) -> None:
         self._office.counts.refused(str(refusal.status))
         reply.send(refusal.status, refusal.headers, refusal.body)
+
+
+def _no_place(error: NotAPlaceError) -> Refusal:
+    code = "too_far_back" if error.known else "malformed"
+    return Refusal(410 if error.known else 400, error.why, code=code)

@@ -157,5 +157,7 @@ def office(
         bill=OpenBill(),
         seal=SEAL,
         shelf=Shelf(Kept(database or BrokenDatabase(), SEAL)),
-        questions=Questions(database or BrokenDatabase(), SEAL, 600.0),
+        questions=Questions(
+            database or BrokenDatabase(), SEAL, 600.0, settings.gateway.questions_per_caller
+        ),
     )

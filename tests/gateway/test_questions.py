@@ -14,13 +14,14 @@ from tests.gateway.databases import TestedDatabase
 
 NOW = 1_700_000_000.0
 GOOD_FOR = 600.0
+MOST = 3
 SEAL = Seal((b"k" * 32,), GOOD_FOR)
 QUESTION = Question("req-1", "alice", "k", Route.CHAT, b'{"a": "secret"}', False, 7)  # noqa: FBT003
 
 
 @pytest.fixture
 def questions(shared: TestedDatabase) -> Questions:
-    return Questions(shared, SEAL, GOOD_FOR)
+    return Questions(shared, SEAL, GOOD_FOR, MOST)
 
 
 @pytest.fixture
@@ -83,5 +84,5 @@ def test_the_database_shows_nothing_of_a_question(
     with shared.read() as connection:
         [row] = connection.execute(select(resumptions)).all()
     assert b"secret" not in bytes(row.sealed)
-    stranger = Questions(shared, Seal((b"n" * 32,), GOOD_FOR), GOOD_FOR)
+    stranger = Questions(shared, Seal((b"n" * 32,), GOOD_FOR), GOOD_FOR, MOST)
     assert stranger.find("req-1", "alice", NOW) == NotGood(Why.UNKNOWN_KEY)
