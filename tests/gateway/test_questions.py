@@ -86,3 +86,20 @@ def test_the_database_shows_nothing_of_a_question(
     assert b"secret" not in bytes(row.sealed)
     stranger = Questions(shared, Seal((b"n" * 32,), GOOD_FOR), GOOD_FOR, MOST)
     assert stranger.find("req-1", "alice", NOW) == NotGood(Why.UNKNOWN_KEY)
+
+
+def test_of_one_caller_there_are_never_more_than_may_be(questions: Questions, kept: Kept) -> None:
+    def asks(number: int, caller: str = "alice", now: float = NOW) -> bool:
+        name = f"req-{number}"
+        return questions.keep(replace(QUESTION, request_id=name, caller=caller), now)
+
+    kept.keep([Left(SEAL.token("alice", NOW), "alice", f"cut-{n}", b"{}") for n in range(5)], NOW)
+    assert [asks(number) for number in range(1, 6)] == [True, True, True, False, False]
+    assert questions.find("req-4", "alice", NOW) == NotGood(Why.NOT_KEPT)
+    assert asks(2)  # in place of itself
+    assert asks(1, "bob")
+    questions.drop("req-1", "alice")
+    assert [asks(4), asks(5)] == [True, False]
+    kept.keep([Left(SEAL.token("alice", NOW), "alice", "req-2", b"{}")], NOW)  # it was followed
+    assert [asks(5), asks(6)] == [True, False]
+    assert asks(6, now=NOW + GOOD_FOR)  # the others have expired

@@ -1,88 +1,15 @@
 """A real browser, the example page and running gateways: whatever is cut, one whole answer."""
 
 import json
-import socket
-import struct
-import threading
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from tests.exporter.browser import Browser
+from tests.gateway.cutting import Cutting, Losing
 from tests.gateway.hearing import CHAT
 from tests.gateway.page import FILE, ask, serving_page, shown
 from tests.gateway.running import Gateway, Simulated, eventually
 
 TOKENS = 120
-RESET = struct.pack("ii", 1, 0)
-
-
-class Cutting:
-    """A way to a gateway that breaks off after so many events, once for each of ``after``."""
-
-    def __init__(self, port: int, after: list[int]) -> None:
-        self.after = after
-        self._port = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._threads = [threading.Thread(target=self._accept)]
-        self._sockets: list[socket.socket] = []
-
-    def __enter__(self) -> Self:
-        self._threads[0].start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._threads[0].join(10.0)
-        for one in self._sockets:
-            _shut(one)
-        for thread in self._threads:
-            thread.join(10.0)
-            assert not thread.is_alive()
-        for one in self._sockets:
-            one.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", self._port), timeout=30.0)
-            self._sockets += [client, server]
-            for way in ((client, server, False), (server, client, True)):
-                thread = threading.Thread(target=self._pass_on, args=way)
-                self._threads.append(thread)
-                thread.start()
-
-    def _pass_on(self, source: socket.socket, to: socket.socket, back: bool) -> None:
-        events = 0
-        try:
-            while data := source.recv(65536):
-                to.sendall(data)
-                events += data.count(b"\ndata: ") if back else 0
-                if events and self.after and events >= self.after[0]:
-                    self.after.pop(0)
-                    break
-        except OSError:
-            pass
-        for one in (source, to):
-            _shut(one)
-
-
-def _shut(one: socket.socket) -> None:
-    try:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-        one.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
 
 
 def whole_answer(gateway: Gateway) -> str:
@@ -142,3 +69,23 @@ def test_a_browser_does_not_notice_that_its_connection_breaks(
         assert shown(browser) == expected
         assert way.after == []
         gateway.billed(asked(gateway), "complete")
+
+
+def test_a_browser_gets_the_end_of_an_answer_that_was_lost_on_its_way(
+    tmp_path: Path, browser: Browser
+) -> None:
+    with (
+        backend(tmp_path) as server,
+        serving_page() as page,
+        Gateway(tmp_path, {"gpu-a": server.url}, cors_origins=[page]) as gateway,
+        Losing(gateway.port, [TOKENS // 2, 10]) as way,
+    ):
+        expected = whole_answer(gateway)
+        before = server.asked(CHAT)
+        says = ask(browser, f"{page}/{FILE.name}", way.url, "tiny")
+        assert says("done"), (browser.complaints(), shown(browser), json.dumps(expected))
+        assert shown(browser) == expected
+        assert way.after == []
+        assert server.asked(CHAT) == before + 1
+        assert len(gateway.ledger()) == 2
+        assert gateway.billed(asked(gateway), "complete").finish_reason == "length"

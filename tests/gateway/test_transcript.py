@@ -1,0 +1,123 @@
+"""What was given of an answer is given again from any event on, to the byte."""
+
+import random
+import re
+from itertools import islice
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from gateway.snapshot import NotAPlaceError
+from gateway.transcript import Transcript
+
+REQUEST = "req-1"
+COMMENT = b": still here\n\n"
+
+
+def event(number: int, data: str) -> bytes:
+    return f"id: {REQUEST}.{number}\ndata: {data}\n\n".encode()
+
+
+def told(texts: list[str], first: int = 1) -> list[bytes]:
+    return [event(number, text) for number, text in enumerate(texts, first)]
+
+
+def behind(given: bytes, number: int) -> bytes:
+    """What comes behind an event, found as a client finds it."""
+    return re.sub(rb"(?s)^.*?id: req-1\.%d\n[^\n]*\n\n" % number, b"", given, count=1)
+
+
+# Data that looks like the beginning of another event, as far as it can: it has no line ends.
+TEXTS = some.lists(
+    some.one_of(
+        some.text("ab{}水", max_size=9),
+        some.integers(1, 40).map(lambda n: f"id: {REQUEST}.{n} data: "),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(TEXTS, some.integers(0, 5), some.randoms(use_true_random=False))
+def test_from_every_event_on_all_of_it_is_given_again(
+    texts: list[str], before: int, chance: random.Random
+) -> None:
+    transcript = Transcript(REQUEST, before)
+    events = iter(told(texts, before + 1))
+    all_given, number = b"", before
+    while piece := list(islice(events, chance.randint(1, 4))):
+        number += len(piece)
+        comments = COMMENT * chance.randint(0, 1)
+        all_given += b"".join((comments, *piece))
+        transcript.add(b"".join((comments, *piece)))
+        if chance.random() < 0.3:
+            transcript.pack(number)
+    transcript.pack(number)
+    assert transcript.last == before + len(texts)
+    assert b"".join(transcript.after(before)) == all_given
+    for last in range(before + 1, number + 1):
+        rest = b"".join(transcript.after(last))
+        expected = behind(all_given, last)
+        # A comment in front of the first event is nothing that a client needs.
+        assert rest in (expected, expected.removeprefix(COMMENT)), last
+    for none in (number + 1, before - 1):
+        with pytest.raises(NotAPlaceError) as raised:
+            transcript.after(none)
+        assert raised.value.known == (none < number)
+
+
+def test_little_is_not_packed_while_more_may_come() -> None:
+    transcript = Transcript(REQUEST, 0)
+    for one in told(["a", "b"]):
+        transcript.add(one)
+    transcript.pack(2, least=3)
+    assert (transcript.last, transcript.size) == (0, 0)
+    transcript.add(event(3, "c"))
+    transcript.pack(3, least=3)
+    assert transcript.last == 3
+    assert b"".join(transcript.after(2)) == event(3, "c")
+
+
+def test_of_a_very_long_answer_there_is_the_end() -> None:
+    chance = random.Random(1)
+    transcript = Transcript(REQUEST, 0, most_bytes=4000)
+    events = told([chance.randbytes(40).hex() for _ in range(200)])
+    for number, one in enumerate(events, 1):
+        transcript.add(one)
+        transcript.pack(number, least=10)
+        assert transcript.size <= 4000
+    with pytest.raises(NotAPlaceError) as raised:
+        transcript.after(0)
+    assert raised.value.known
+    places = []
+    for last in range(200):
+        try:
+            rest = b"".join(transcript.after(last))
+        except NotAPlaceError:
+            continue
+        places.append(last)
+        assert rest == b"".join(events[last:])
+    assert len(places) > 50
+    assert places == list(range(places[0], 200))
+
+
+def test_what_is_too_large_alone_is_not_there() -> None:
+    transcript = Transcript(REQUEST, 0, most_bytes=10)
+    transcript.add(event(1, "x"))
+    transcript.pack(1)
+    assert transcript.size == 0
+    assert list(transcript.after(1)) == []
+    with pytest.raises(NotAPlaceError, match="too long ago"):
+        transcript.after(0)
+
+
+def test_events_of_one_token_are_small() -> None:
+    transcript = Transcript(REQUEST, 0)
+    frame = '{"id":"chatcmpl-1","choices":[{"index":0,"delta":{"content":"%s"}}]}'
+    events = told([frame % chr(97 + number % 26) for number in range(640)])
+    for number, one in enumerate(events, 1):
+        transcript.add(one)
+        transcript.pack(number, least=64)
+    assert transcript.size * 10 < sum(map(len, events))
