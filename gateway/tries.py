@@ -57,6 +57,7 @@ class Tries:
         self._patience = patience
         self._at = 0
         self._failures = 0
+        self._unknown = 0  # gateways in a row that do not have it
         self._asked: float | None = None
         self._why = ""
         self._received = bytearray()
@@ -82,6 +83,7 @@ class Tries:
         """Whether an answer goes on with the stream; then it has begun."""
         accepted = status == httpx.codes.OK and is_stream(headers)
         if accepted:
+            self._unknown = 0
             self.splice.begin()
         return accepted
 
@@ -93,6 +95,8 @@ class Tries:
             self._asked = float(after) if after.isdecimal() else None
         elif status in MAYBE_THE_TOKEN and self.splice.token is not None:
             self.splice.token = None
+        elif status == httpx.codes.NOT_FOUND and self._unknown < len(self._origins) - 1:
+            self._unknown += 1  # the end of a complete answer is at the gateway that gave it
         elif status != httpx.codes.OK:
             raise self._given_up()
 

@@ -102,6 +102,8 @@ PURE = (
     "gateway/step.py",
     "gateway/stops.py",
     "gateway/stream.py",
+    "gateway/transcript.py",
+    "gateway/finished.py",
     "gateway/whole.py",
     "gateway/doctor/annotations.py",
     "gateway/doctor/arithmetic.py",

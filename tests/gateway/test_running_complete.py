@@ -274,6 +274,26 @@ def test_the_official_client_does_not_notice_that_the_end_was_lost(
     eventually(lambda: len(gateway.ledger()) == before + 1, "it is booked once")
 
 
+def test_the_official_client_finds_the_gateway_that_has_the_end(
+    tmp_path: Path, backend: Simulated
+) -> None:
+    body = question(CHAT, LENGTH)
+    with (
+        started(tmp_path, backend, "one") as one,
+        started(tmp_path, backend, "two") as two,
+        Losing(one.port, [LENGTH]) as way,
+    ):
+        transport = ResumingTransport(httpx.HTTPTransport(), others=[two.url])
+        client = openai.OpenAI(
+            base_url=f"{way.url}/v1",
+            api_key=KEYS["alice"],
+            max_retries=0,
+            http_client=httpx.Client(transport=transport),
+        )
+        assert said_by(client, body) == text(CHAT, body)
+        eventually(lambda: [row.state for row in one.ledger().values()] == ["complete"], "booked")
+
+
 def asking(gateway: Gateway, **who: str) -> Callable[[], tuple[int, str]]:
     def ask() -> tuple[int, str]:
         answered = gateway.post(CHAT, question(CHAT, 3), prefer="respond-async", **who)
