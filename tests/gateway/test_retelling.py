@@ -10,12 +10,17 @@ from gateway.ask import Route, ask
 from gateway.bill import Admission, End
 from gateway.carried import snapshot
 from gateway.event_source import EventSourceReply
+from gateway.finished import GOOD_FOR_SECONDS
 from gateway.following import Follower, Following
+from gateway.heads import Head
 from gateway.kept import Left
 from gateway.keys import Keys
 from gateway.office import Office
+from gateway.parting import PACKED_AT
+from gateway.relay import Generation, Wanted
 from gateway.reply import Reply, Request
 from gateway.retelling import Retelling
+from gateway.serve import sweep
 from gateway.stream import State, Stream
 from gateway.taking_up import TakingUp
 from gateway.transcript import Transcript
@@ -229,3 +234,33 @@ def test_a_killed_gateways_client_that_has_all_of_it_is_told_so(
     assert head.startswith(b"HTTP/1.1 %d " % status)
     assert isinstance(one.bill, OpenBill)
     assert one.bill.closed["req-1"].end is End.COMPLETE
+
+
+def test_what_nobody_asks_for_any_more_takes_no_memory() -> None:
+    one = office("gpu-a")
+    then = one.now() - GOOD_FOR_SECONDS
+    for name, at in (("req-1", then), ("req-2", one.now())):
+        one.finished.keep("alice", Transcript(name, 0), at)
+    sweep(one, ())
+    assert one.finished.find("alice", "req-1", then) is None
+    assert one.finished.find("alice", "req-2", then) is not None
+
+
+def test_what_was_given_takes_little_memory_while_more_comes() -> None:
+    body = {"model": "m", "prompt": "?", "stream": True}
+    asked = ask(Route.COMPLETIONS, json.dumps(body).encode(), forbid_resume=False)
+    one, stream = office("gpu-a"), Stream(asked, "req-1", 1)
+    head = Head("POST", Route.COMPLETIONS, {}, "req-1")
+    generation = Generation(
+        one, Wanted(stream, head, "alice", "k"), Reply(HeardConnection(), keep_alive=True)
+    )
+    transcript = generation._parting._transcript
+    assert transcript is not None
+    for number in range(1, PACKED_AT + 1):
+        one.sweep(generation)
+        assert transcript.last == 0
+        stream.outlet.event(b"data: x")
+        generation._parting.given(b"id: req-1.%d\ndata: x\n\n" % number)
+    one.sweep(generation)
+    assert transcript.last == PACKED_AT
+    assert transcript.size < 1000

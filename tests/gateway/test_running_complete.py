@@ -10,6 +10,7 @@ import openai
 import pytest
 
 from gateway.client import ResumingTransport
+from gateway.finished import GOOD_FOR_SECONDS
 from tests.gateway.cutting import Losing
 from tests.gateway.hearing import (
     CHAT,
@@ -246,7 +247,7 @@ def test_it_is_kept_no_longer_than_anything_else(tmp_path: Path, backend: Simula
             assert again.status in (200, 404)
             return again.status == 404
 
-        eventually(is_over, "it is forgotten")
+        eventually(is_over, "it is forgotten", seconds=GOOD_FOR_SECONDS / 2)
 
 
 def said_by(client: openai.OpenAI, body: dict[str, object]) -> str:
