@@ -1,5 +1,6 @@
 """What one client was given of an answer, so that it can be given the end of it once more. Pure."""
 
+import re
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ MOST_BYTES = 512 * 1024  # packed; 30,000 events of one token have these
 # zlib's fastest, and no larger tables than so few bytes need, which would take as long again to
 # clear: of events that are alike it makes a twentieth, in half a microsecond each.
 _LEVEL, _WINDOW, _TABLES = 1, -zlib.MAX_WBITS, 5
+_CHUNK = rb"[0-9a-f]+\r\n(id: %b\.[0-9]+\n(?:[^\n]+\n)*\n)\r\n"
 
 
 class Transcript:
@@ -17,7 +19,8 @@ class Transcript:
 
     Invariant: what ``after`` gives is, byte for byte, what was given behind that event. ``last``:
     the number of the last event that is packed. ``size``: of what is packed, in bytes. ``add``:
-    takes events, in order; called for each token, so it is a list's own method.
+    takes events in order, as they are or one as a chunk of HTTP/1.1; called for each token, so it
+    is a list's own method, and chunks are made events again when somebody asks for them.
     """
 
     def __init__(self, request_id: str, before: int, most_bytes: int = MOST_BYTES) -> None:
@@ -26,6 +29,7 @@ class Transcript:
         self.size = 0
         self._before = before
         self._most_bytes = most_bytes
+        self._chunk = re.compile(_CHUNK % re.escape(request_id).encode())
         self._given: list[bytes] = []
         self._packed: deque[tuple[int, bytes]] = deque()  # each with its last event's number
         self.add: Callable[[bytes], None] = self._given.append
@@ -59,7 +63,7 @@ class Transcript:
         before = self._before
         for last, packed in tuple(self._packed):
             if last > number:
-                piece = zlib.decompress(packed, _WINDOW)
+                piece = self._chunk.sub(rb"\1", zlib.decompress(packed, _WINDOW))
                 yield piece if before >= number else piece[self._place(piece, number + 1) :]
             before = last
 

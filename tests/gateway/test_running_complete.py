@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import httpx
 import openai
@@ -25,6 +26,7 @@ from tests.gateway.hearing import (
     tokens,
     tracking,
 )
+from tests.gateway.official import official, streamed
 from tests.gateway.running import QUICKLY, SLOWLY, Gateway, Row, Simulated, eventually
 
 BOTH = pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
@@ -53,7 +55,16 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, running: Simulated) -> Ite
         assert "level=ERROR" not in gateway.said
 
 
-def started(folder: Path, backend: Simulated, name: str = "gateway", **more: object) -> Gateway:
+class Kept(TypedDict, total=False):
+    """Settings of a gateway that say how long, or how much, is kept."""
+
+    resume_for: str
+    questions_per_caller: int
+
+
+def started(
+    folder: Path, backend: Simulated, name: str = "gateway", **more: Unpack[Kept]
+) -> Gateway:
     lines = [f"{name}:{hashlib.sha256(key.encode()).hexdigest()}" for name, key in KEYS.items()]
     (folder / "keys").write_text("\n".join(lines))
     return Gateway(folder, {"gpu-a": backend.url}, name=name, keys_file="keys", **more)
@@ -88,7 +99,8 @@ class Charged:
         self._before = self._now()
 
     def _now(self) -> tuple[dict[str, Row], int, int]:
-        return self._gateway.ledger(), *map(self._backend.asked, (CHAT, COMPLETIONS))
+        asked = self._backend.asked
+        return self._gateway.ledger(), asked(CHAT), asked(COMPLETIONS)
 
     def as_before(self) -> bool:
         return self._now() == self._before
@@ -251,7 +263,7 @@ def test_it_is_kept_no_longer_than_anything_else(tmp_path: Path, backend: Simula
 
 
 def said_by(client: openai.OpenAI, body: dict[str, object]) -> str:
-    with client, client.chat.completions.create(**body) as chunks:  # type: ignore[call-overload]
+    with client, streamed(client, body) as chunks:
         parts = [part.choices[0].delta.content for part in chunks if part.choices]
     return "".join(part or "" for part in parts)
 
@@ -263,12 +275,8 @@ def test_the_official_client_does_not_notice_that_the_end_was_lost(
     body, before = question(CHAT, LENGTH), len(gateway.ledger())
     asked_before = backend.asked(CHAT)
     with Losing(gateway.port, [after]) as way:
-        client = openai.OpenAI(
-            base_url=f"{way.url}/v1",
-            api_key=KEYS["alice"],
-            max_retries=0,
-            http_client=httpx.Client(transport=ResumingTransport(httpx.HTTPTransport())),
-        )
+        transport = ResumingTransport(httpx.HTTPTransport(verify=False))
+        client = official(way.url, transport, key=KEYS["alice"], retries=0)
         assert said_by(client, body) == text(CHAT, body)
         assert way.after == []
     assert backend.asked(CHAT) == asked_before + 1
@@ -284,13 +292,8 @@ def test_the_official_client_finds_the_gateway_that_has_the_end(
         started(tmp_path, backend, "two") as two,
         Losing(one.port, [LENGTH]) as way,
     ):
-        transport = ResumingTransport(httpx.HTTPTransport(), others=[two.url])
-        client = openai.OpenAI(
-            base_url=f"{way.url}/v1",
-            api_key=KEYS["alice"],
-            max_retries=0,
-            http_client=httpx.Client(transport=transport),
-        )
+        transport = ResumingTransport(httpx.HTTPTransport(verify=False), others=[two.url])
+        client = official(way.url, transport, key=KEYS["alice"], retries=0)
         assert said_by(client, body) == text(CHAT, body)
         eventually(lambda: [row.state for row in one.ledger().values()] == ["complete"], "booked")
 
