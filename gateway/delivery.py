@@ -18,7 +18,7 @@ class Delivery:
 
     ``sent_at``: when something was sent last, in seconds of the loop's clock. ``tokens_before``:
     how many output tokens there were before the present leg. Raises BillError, and sends nothing
-    then. ``given``: to be told of what is sent.
+    then.
     """
 
     def __init__(self, office: Office, stream: Stream, reply: Reply, parting: Parting) -> None:
@@ -28,7 +28,6 @@ class Delivery:
         self._stream = stream
         self._reply = reply
         self._parting = parting
-        self.given = parting.given
         self._prompt_told = False
 
     def admitted(self) -> None:
@@ -73,8 +72,8 @@ class Delivery:
         if step.marks or step.ids:
             self._write_down(step)
         if step.out:
-            self.given(step.out)
             self._send(step.out)
+        self._parting.gave(step)
 
     def comment(self) -> None:
         """Show that we are still there."""

@@ -1,7 +1,7 @@
 """One leg of a generation: what one backend is asked for, and what came of it."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from gateway.bill import BillError
@@ -20,11 +20,6 @@ LARGEST_REFUSAL = 64 * 1024
 
 class Recipient(Protocol):
     """Whoever the answer is for."""
-
-    @property
-    def given(self) -> Callable[[bytes], None]:
-        """What is told of each chunk that goes as it is."""
-        ...
 
     @property
     def connection(self) -> Connection | None:
@@ -156,7 +151,7 @@ class Exchange:
         quick, connection = self._stream.quick, self._recipient.connection
         if quick is None or connection is None:
             return None
-        quick.give_to(connection, self._turn, self._not_billed, self._recipient.given)
+        quick.give_to(connection, self._turn, self._not_billed)
         return quick
 
     def ended(self, error: UpstreamError | None) -> None:

@@ -1,7 +1,6 @@
 """The end of a request: what the client gets last, and what is written down."""
 
 import json
-from collections.abc import Callable
 
 from gateway.bill import Closed, End
 from gateway.carried import snapshot
@@ -12,14 +11,13 @@ from gateway.outcome import How, Outcome
 from gateway.reply import Reply
 from gateway.resumable import Resume
 from gateway.seal import NotGood, Token, Why
+from gateway.step import Step
 from gateway.stream import Stream
 from gateway.transcript import Transcript
 from gateway.whole import Whole
 
 OK = 200
 NO_CONTENT = 204
-# Events that are packed together while more of them come.
-PACKED_AT = 64
 JSON = ("content-type", "application/json")
 EVENT_STREAM = (
     ("content-type", "text/event-stream; charset=utf-8"),
@@ -59,15 +57,14 @@ class Parting:
     def _named(self) -> tuple[tuple[str, str], ...]:
         return (("x-request-id", self._stream.request_id),)
 
-    @property
-    def given(self) -> Callable[[bytes], None]:
-        """What to call with what is given to the client: its end may not arrive."""
-        return (lambda _: None) if self._transcript is None else self._transcript.add
-
-    def pack(self, least: int = PACKED_AT) -> None:
-        """Make what was given smaller, once it is much."""
-        if self._transcript is not None:
-            self._transcript.pack(self._stream.seq, least=least)
+    def gave(self, step: Step) -> None:
+        """Keep what was given to the client: its end may not arrive."""
+        if self._transcript is None:
+            return
+        for run in step.runs:
+            self._transcript.add_run(run)
+        if step.out:
+            self._transcript.add(step.out, self._stream.seq)
 
     def anew(self, stream: Stream) -> None:
         """Forget what was gathered of an answer that is sent whole: it begins again."""
@@ -107,7 +104,7 @@ class Parting:
         ends = {How.COMPLETE: End.COMPLETE, How.REFUSED: End.REFUSED}
         self._close(ends.get(outcome.how, self._torn), outcome.how)
         if outcome.how is How.COMPLETE and self._transcript is not None:
-            self.pack(least=1)
+            self._transcript.pack()
             self._office.finished.keep(self._caller, self._transcript, self._office.now())
 
     def fail(self) -> None:

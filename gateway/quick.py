@@ -10,6 +10,7 @@ from gateway.answer import Answer
 from gateway.bill import BillError
 from gateway.outlet import Outlet
 from gateway.reply import Connection
+from gateway.run import QUOTE, Run
 from gateway.shape import Shape
 from gateway.turn import Turn
 
@@ -18,7 +19,8 @@ Failed = Callable[[BillError], None]
 # The sizes of chunks, as HTTP writes them. What is longer is no frame of one token.
 SIZES = tuple(b"%x" % size for size in range(4096))
 AROUND = 4  # bytes of a chunk's two line ends
-END = b"\n\n\r\n"  # of an event, and of its chunk
+LINE_END = b"\r\n"
+END = b"\n\n" + LINE_END  # of an event, and of its chunk
 
 
 def _size_of_whole(length: int) -> bytes:
@@ -28,7 +30,7 @@ def _size_of_whole(length: int) -> bytes:
 
 
 # By the length of all that was read: what it begins with if it is one chunk and nothing else.
-BEGINNINGS = tuple(_size_of_whole(length) + b"\r\n" for length in range(len(SIZES)))
+BEGINNINGS = tuple(_size_of_whole(length) + LINE_END for length in range(len(SIZES)))
 
 
 class Quick:
@@ -48,7 +50,6 @@ class Quick:
         "_connection",
         "_delivered",
         "_failed",
-        "_given",
         "_head",
         "_id",
         "_line",
@@ -56,6 +57,7 @@ class Quick:
         "_prompt_tokens",
         "_tail",
         "_tail_behind_ids",
+        "_texts",
         "_turn",
         "_whole",
         "at",
@@ -68,6 +70,7 @@ class Quick:
         self.tokens = 0
         self.at = 0.0
         self._line = line
+        self._texts = bytearray()
         self._before, self._between = shape.before, shape.between
         self._before_size, self._between_size = len(shape.before), len(shape.between)
         self._behind = shape.behind + END
@@ -84,11 +87,8 @@ class Quick:
         else:
             self._tail_behind_ids += END
 
-    def give_to(
-        self, connection: Connection, turn: Turn, failed: Failed, given: Callable[[bytes], None]
-    ) -> None:
-        """Say who gets it, and who is told that it could not be written down, or what was given."""
-        self._given = given
+    def give_to(self, connection: Connection, turn: Turn, failed: Failed) -> None:
+        """Say who gets it, and who is told that it could not be written down."""
         self._connection = connection
         self._turn = turn
         self._failed = failed
@@ -103,7 +103,7 @@ class Quick:
             return False
         beginning = BEGINNINGS[length]
         start = len(beginning) + self._before_size
-        end = data.find(b'"', start)  # a text with quotation marks in it is looked into elsewhere
+        end = data.find(QUOTE, start)  # a text with quotation marks in it is looked into elsewhere
         ids_start = end + self._between_size
         ids_end = data.find(b"]", ids_start)
         written = data[ids_start:ids_end]
@@ -128,6 +128,7 @@ class Quick:
         delivered, marks = self._delivered, self._marks
         delivered.append(token)
         marks.append(len(delivered))
+        self._texts += data[start : end + 1]
         named = self._id % len(marks)
         head = self._head
         if head is None:
@@ -137,7 +138,24 @@ class Quick:
         if self._tail_behind_ids is not None:
             event += written + self._tail_behind_ids
         size = len(event) - AROUND
-        chunk = (SIZES[size] if size < len(SIZES) else b"%x" % size) + event
-        self._given(chunk)
-        self._connection.send(chunk)
+        self._connection.send((SIZES[size] if size < len(SIZES) else b"%x" % size) + event)
         return True
+
+    def run(self) -> Run | None:
+        """Return what it has given since this was last asked."""
+        texts = bytes(self._texts)
+        if not texts:
+            return None
+        self._texts.clear()
+        count, last = texts.count(QUOTE), len(self._marks)
+        behind_ids = self._tail_behind_ids
+        return Run(
+            id=self._id.removeprefix(LINE_END),
+            first=last + 1 - count,
+            last=last,
+            head=self._before if self._head is None else self._head,
+            texts=texts,
+            tail=self._tail.removesuffix(LINE_END),
+            ids=None if behind_ids is None else self._delivered[-count:],
+            tail_behind_ids=(behind_ids or b"").removesuffix(LINE_END),
+        )

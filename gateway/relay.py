@@ -276,7 +276,6 @@ class Generation:
     def sweep(self, now: float) -> None:
         """Look whether the backend, or we, have been silent for too long, or the client unread."""
         settings = self._office.settings
-        self._parting.pack()
         if self._is_drained_away():
             return
         if self._paused_at is not None:  # nothing is read and nothing can be sent

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from gateway.outlet import Detail
+from gateway.run import Run
 
 
 class State(StrEnum):
@@ -20,7 +21,8 @@ class Step(NamedTuple):
     """One step.
 
     ``out``: events for the client. ``ids``: the output tokens that they stand for; bill them
-    before the bytes go out. ``marks`` and ``details``: of the events, see gateway.outlet.
+    before the bytes go out. ``marks`` and ``details``: of the events, see gateway.outlet. ``runs``:
+    what went the short way since the last step, and out before this one's events.
     ``progress``: something other than comments came. ``abort``: the backend is of no more use,
     hang up on it.
     """
@@ -32,3 +34,4 @@ class Step(NamedTuple):
     abort: bool = False
     marks: Sequence[int] = ()
     details: Sequence[Detail] = ()
+    runs: Sequence[Run] = ()

@@ -12,6 +12,7 @@ from gateway.onward import Onward
 from gateway.outlet import Detail, Outlet
 from gateway.quick import Quick
 from gateway.resumable import Resume
+from gateway.run import Run
 from gateway.said import Choice, NotAFrameError, Said
 from gateway.shape import Shape
 from gateway.step import State, Step
@@ -45,6 +46,7 @@ class Stream:
         self.line: Callable[[int], None] = (
             _nobody  # what is told of a token that goes the short way, before it goes
         )
+        self._runs: list[Run] = []  # since the last step
         self._learned = learned or Learned()
         stops = Stops(ask.stop, include=ask.include_stop, min_tokens=ask.min_tokens)
         cut = None if ask.resume is Resume.NEVER else Cut(self._learned.whole)
@@ -148,11 +150,14 @@ class Stream:
         if self.quick is not None:
             self._leg_tokens = self.quick.tokens
             self.outlet.mark = self.outlet.marks[-1]
+            if (run := self.quick.run()) is not None:
+                self._runs.append(run)
             self.quick = None
 
     def _step(self, *, progress: bool = False, abort: bool = False) -> Step:
         out, ids, marks, details = self.outlet.take()
-        return Step(out, ids, self.state, progress, abort, marks, details)
+        runs, self._runs = self._runs, []
+        return Step(out, ids, self.state, progress, abort, marks, details, runs)
 
     def ended(self) -> Step:
         """Note that nothing more comes: end of file, reset, or silence for too long."""

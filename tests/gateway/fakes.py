@@ -127,14 +127,13 @@ class ShortWay(HeardConnection):
         super().__init__()
         self.turn = Turn()
         self.failures: list[BillError] = []
-        self.given: list[bytes] = []
 
     def takes(self, stream: Stream, chunk: bytes) -> bytes | None:
         """What the short way makes of a backend's chunk; None where it is not gone."""
         if stream.quick is None:
             return None
         self.sent = b""
-        stream.quick.give_to(self, self.turn, self.failures.append, self.given.append)
+        stream.quick.give_to(self, self.turn, self.failures.append)
         return self.sent if stream.quick.take(chunk) else None
 
 

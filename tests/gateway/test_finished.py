@@ -8,8 +8,8 @@ NOW = 100.0
 
 def ended(name: str) -> Transcript:
     transcript = Transcript(name, 0)
-    transcript.add(f"id: {name}.1\ndata: [DONE]\n\n".encode())
-    transcript.pack(1)
+    transcript.add(f"id: {name}.1\ndata: [DONE]\n\n".encode(), 1)
+    transcript.pack()
     return transcript
 
 

@@ -209,9 +209,6 @@ class AnswersNothing(Upstreams):
 class NoBill:
     """Nothing can be billed."""
 
-    def given(self, chunk: bytes) -> None:
-        """Nothing is given."""
-
     @property
     def connection(self) -> Connection | None:
         return None
@@ -271,9 +268,6 @@ class Client:
 
     def __init__(self) -> None:
         self.connection: HeardConnection = HeardConnection()
-
-    def given(self, chunk: bytes) -> None:
-        """It goes to the connection."""
 
     def deliver(self, step: Step) -> None:
         self.connection.send(step.out)

@@ -7,7 +7,9 @@ import pytest
 from gateway.ask import Route, ask
 from gateway.bill import BillError
 from gateway.cut import Learned
+from gateway.step import Step
 from gateway.stream import Stream
+from gateway.transcript import Transcript
 from tests.gateway.fakes import ShortWay
 from tests.gateway.model import Server, chunked, unchunked
 from tests.gateway.test_going_on import TEXTS, VOCABULARY, request, server
@@ -28,6 +30,19 @@ def wire(stream: Stream, one: Server, route: Route) -> list[bytes]:
     return one.events(route, body)
 
 
+def keep(transcript: Transcript, step: Step, stream: Stream) -> bytes:
+    """What a step gives, which is in the transcript then."""
+    for run in step.runs:
+        transcript.add_run(run)
+    if step.out:
+        transcript.add(step.out, stream.seq)
+    return step.out
+
+
+def first_left_out(given: bytes, events: int) -> bytes:
+    return b"".join(event + b"\n\n" for event in given.split(b"\n\n")[events:-1])
+
+
 @pytest.mark.parametrize("ids", [False, True])
 @pytest.mark.parametrize("route", [Route.CHAT, Route.COMPLETIONS])
 @pytest.mark.parametrize("text", [*TEXTS, "percent"])
@@ -36,7 +51,9 @@ def test_both_ways_give_the_same(text: str, route: Route, ids: bool) -> None:
     short, long = streams(route, return_token_ids=ids)
     taken = 0
     told: list[int] = []
+    given: list[bytes] = []
     way = ShortWay()
+    transcript = Transcript(short.request_id, 0)
     short.line = told.append
     for event in wire(short, one, route):
         want = long.feed(event)
@@ -47,10 +64,15 @@ def test_both_ways_give_the_same(text: str, route: Route, ids: bool) -> None:
             assert told[-1] == short.delivered[-1]
             assert (short.quick_at, want.state) == (way.turn.now, short.state)
         else:
-            out = short.feed(event).out
+            out = keep(transcript, short.feed(event), short)
+        given.append(out)
         assert out == want.out
         assert short.delivered == long.delivered
         assert short.outlet.marks == long.outlet.marks
+    keep(transcript, short.ended(), short)
+    transcript.pack()
+    for last in range(short.seq):
+        assert b"".join(transcript.after(last)) == first_left_out(b"".join(given), last)
     assert len(told) == taken
     assert taken > 3 or text not in ("mixed", "percent")
     assert short.completion_tokens == long.completion_tokens

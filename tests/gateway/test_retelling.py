@@ -16,14 +16,14 @@ from gateway.heads import Head
 from gateway.kept import Left
 from gateway.keys import Keys
 from gateway.office import Office
-from gateway.parting import PACKED_AT
 from gateway.relay import Generation, Wanted
 from gateway.reply import Reply, Request
 from gateway.retelling import Retelling
 from gateway.serve import sweep
+from gateway.step import Step
 from gateway.stream import State, Stream
 from gateway.taking_up import TakingUp
-from gateway.transcript import Transcript
+from gateway.transcript import PACKED_AT, Transcript
 from gateway.wish import Last, Wish
 from tests.gateway.databases import TestedDatabase
 from tests.gateway.fakes import SEAL, HeardConnection, OpenBill, office
@@ -65,8 +65,9 @@ def remembering(caller: str = "alice", database: TestedDatabase | None = None) -
     one.bill = CompleteBill()
     transcript = Transcript("req-1", 0)
     for number, event in enumerate(events(), 1):
-        transcript.add(event)
-        transcript.pack(number, least=10)
+        transcript.add(event, number)
+        if number % 10 == 0:
+            transcript.pack()
     one.finished.keep(caller, transcript, one.now())
     return one
 
@@ -135,8 +136,8 @@ def test_an_event_that_never_was_is_no_place() -> None:
 def test_what_is_no_longer_there_is_too_far_back() -> None:
     one = remembering()
     transcript = Transcript("req-1", 10)
-    transcript.add(b"".join(events(11)))
-    transcript.pack(EVENTS)
+    transcript.add(b"".join(events(11)), EVENTS)
+    transcript.pack()
     one.finished.keep("alice", transcript, one.now())
     assert heard(one, taking_up, 10)[1] == b"".join(events(11))
     for asks in (taking_up, following):
@@ -256,11 +257,9 @@ def test_what_was_given_takes_little_memory_while_more_comes() -> None:
     )
     transcript = generation._parting._transcript
     assert transcript is not None
-    for number in range(1, PACKED_AT + 1):
-        one.sweep(generation)
+    for _ in range(PACKED_AT):
         assert transcript.last == 0
         stream.outlet.event(b"data: x")
-        generation._parting.given(b"id: req-1.%d\ndata: x\n\n" % number)
-    one.sweep(generation)
+        generation._parting.gave(Step(stream.outlet.take().out, [], State.RUNNING))
     assert transcript.last == PACKED_AT
     assert transcript.size < 1000

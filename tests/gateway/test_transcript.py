@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from gateway.run import Run
 from gateway.snapshot import NotAPlaceError
-from gateway.transcript import Transcript
+from gateway.transcript import PACKED_AT, SHORT_RUN, Transcript
 
 REQUEST = "req-1"
 COMMENT = b": still here\n\n"
@@ -51,13 +52,10 @@ def test_from_every_event_on_all_of_it_is_given_again(
         number += len(piece)
         comments = COMMENT * chance.randint(0, 1)
         all_given += b"".join((comments, *piece))
-        if comments or len(piece) > 1 or chance.random() < 0.5:
-            transcript.add(b"".join((comments, *piece)))
-        else:
-            transcript.add(b"%x\r\n%b\r\n" % (len(piece[0]), piece[0]))
+        transcript.add(b"".join((comments, *piece)), number)
         if chance.random() < 0.3:
-            transcript.pack(number)
-    transcript.pack(number)
+            transcript.pack()
+    transcript.pack()
     assert transcript.last == before + len(texts)
     assert b"".join(transcript.after(before)) == all_given
     for last in range(before + 1, number + 1):
@@ -73,14 +71,12 @@ def test_from_every_event_on_all_of_it_is_given_again(
 
 def test_little_is_not_packed_while_more_may_come() -> None:
     transcript = Transcript(REQUEST, 0)
-    for one in told(["a", "b"]):
-        transcript.add(one)
-    transcript.pack(2, least=3)
-    assert (transcript.last, transcript.size) == (0, 0)
-    transcript.add(event(3, "c"))
-    transcript.pack(3, least=3)
-    assert transcript.last == 3
-    assert b"".join(transcript.after(2)) == event(3, "c")
+    events = told(["a"] * PACKED_AT)
+    for number, one in enumerate(events, 1):
+        assert (transcript.last, transcript.size) == (0, 0)
+        transcript.add(one, number)
+    assert transcript.last == PACKED_AT
+    assert b"".join(transcript.after(PACKED_AT - 1)) == events[-1]
 
 
 def test_of_a_very_long_answer_there_is_the_end() -> None:
@@ -88,8 +84,9 @@ def test_of_a_very_long_answer_there_is_the_end() -> None:
     transcript = Transcript(REQUEST, 0, most_bytes=4000)
     events = told([chance.randbytes(40).hex() for _ in range(200)])
     for number, one in enumerate(events, 1):
-        transcript.add(one)
-        transcript.pack(number, least=10)
+        transcript.add(one, number)
+        if number % 10 == 0:
+            transcript.pack()
         assert transcript.size <= 4000
     with pytest.raises(NotAPlaceError) as raised:
         transcript.after(0)
@@ -108,8 +105,8 @@ def test_of_a_very_long_answer_there_is_the_end() -> None:
 
 def test_what_is_too_large_alone_is_not_there() -> None:
     transcript = Transcript(REQUEST, 0, most_bytes=10)
-    transcript.add(event(1, "x"))
-    transcript.pack(1)
+    transcript.add(event(1, "x"), 1)
+    transcript.pack()
     assert transcript.size == 0
     assert list(transcript.after(1)) == []
     with pytest.raises(NotAPlaceError, match="too long ago"):
@@ -121,6 +118,51 @@ def test_events_of_one_token_are_small() -> None:
     frame = '{"id":"chatcmpl-1","choices":[{"index":0,"delta":{"content":"%s"}}]}'
     events = told([frame % chr(97 + number % 26) for number in range(640)])
     for number, one in enumerate(events, 1):
-        transcript.add(one)
-        transcript.pack(number, least=64)
+        transcript.add(one, number)
     assert transcript.size * 10 < sum(map(len, events))
+
+
+def run(first: int, texts: list[str], ids: list[int] | None = None) -> Run:
+    """A run of events as ``told`` makes them, or with token ids."""
+    return Run(
+        id=b"id: req-1.%d\n",
+        first=first,
+        last=first + len(texts) - 1,
+        head=b"data: ",
+        texts="".join(f'{text}"' for text in texts).encode(),
+        tail=b"\n\n" if ids is None else b"[",
+        ids=ids,
+        tail_behind_ids=b"" if ids is None else b"]\n\n",
+    )
+
+
+@pytest.mark.parametrize("size", [1, SHORT_RUN, SHORT_RUN + 1, 200])
+def test_a_run_is_given_again_from_every_event_on(size: int) -> None:
+    texts = [chr(97 + number % 26) * (number % 3) for number in range(size)]
+    all_given = told(["a", *texts, "b", *texts])
+    transcript = Transcript(REQUEST, 0)
+    transcript.add(all_given[0], 1)
+    transcript.add_run(run(2, texts))
+    transcript.add(all_given[size + 1], size + 2)
+    transcript.add_run(run(size + 3, texts))
+    transcript.pack()
+    assert transcript.last == len(all_given)
+    for last in range(len(all_given) + 1):
+        assert b"".join(transcript.after(last)) == b"".join(all_given[last:])
+
+
+def test_a_run_has_its_token_ids() -> None:
+    one = run(5, ["a", "", "c"], [1000, 2, 30])
+    assert one.after(5) == b"id: req-1.6\ndata: [2]\n\nid: req-1.7\ndata: c[30]\n\n"
+
+
+def test_a_long_run_takes_little_more_than_its_texts() -> None:
+    transcript = Transcript(REQUEST, 0, most_bytes=3000)
+    transcript.add(event(1, "a"), 1)
+    transcript.add_run(run(2, ["word"] * 500))
+    assert transcript.size < 2800
+    transcript.add_run(run(502, ["word"] * 100))
+    assert transcript.size < 1000
+    assert b"".join(transcript.after(600)) == event(601, "word")
+    with pytest.raises(NotAPlaceError):
+        transcript.after(500)
