@@ -1,7 +1,7 @@
 """Events that went the short way one after the other, kept in a tenth of their size. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 OVERHEAD = 200  # bytes, about
 QUOTE = b'"'
@@ -28,6 +28,19 @@ class Run:
     def size(self) -> int:
         """In bytes, about."""
         return OVERHEAD + len(self.texts) + 4 * len(self.ids or ())
+
+    def parts(self, events: int) -> Iterator["Run"]:
+        """Return it in runs of so many events at most."""
+        texts = self.texts.split(QUOTE)[:-1]
+        for begin in range(0, len(texts), events):
+            some = texts[begin : begin + events]
+            yield replace(
+                self,
+                first=self.first + begin,
+                last=self.first + begin + len(some) - 1,
+                texts=QUOTE.join((*some, b"")),
+                ids=None if self.ids is None else self.ids[begin : begin + events],
+            )
 
     def after(self, number: int) -> bytes:
         """Return its events behind this one, as they were given."""

@@ -11,6 +11,7 @@ MOST_BYTES = 512 * 1024  # some 40,000 tokens
 # Pieces that are packed together, and a run of so few events is one of them.
 PACKED_AT = 64
 SHORT_RUN = 16
+LONG_RUN = 2048  # one that is longer is kept in parts, so that its beginning can go alone
 # zlib's fastest, and no larger tables than so few bytes need, which would take as long again to
 # clear: of events that are alike it makes a twentieth, in half a microsecond each.
 _LEVEL, _WINDOW, _TABLES = 1, -zlib.MAX_WBITS, 5
@@ -46,7 +47,8 @@ class Transcript:
             self.add(run.after(run.first - 1), run.last)
             return
         self.pack()
-        self._keep(run, run.last, run.size)
+        for part in run.parts(LONG_RUN):
+            self._keep(part, part.last, part.size)
 
     def pack(self) -> None:
         """Pack what was given."""

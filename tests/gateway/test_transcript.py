@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from gateway.run import Run
 from gateway.snapshot import NotAPlaceError
-from gateway.transcript import PACKED_AT, SHORT_RUN, Transcript
+from gateway.transcript import LONG_RUN, PACKED_AT, SHORT_RUN, Transcript
 
 REQUEST = "req-1"
 COMMENT = b": still here\n\n"
@@ -166,3 +166,20 @@ def test_a_long_run_takes_little_more_than_its_texts() -> None:
     assert b"".join(transcript.after(600)) == event(601, "word")
     with pytest.raises(NotAPlaceError):
         transcript.after(500)
+
+
+@pytest.mark.parametrize("ids", [False, True])
+def test_of_a_very_long_run_there_is_the_end(ids: bool) -> None:
+    texts = [f"a{number}" for number in range(3 * LONG_RUN)]
+    long = run(2, texts, [*range(3 * LONG_RUN)] if ids else None)
+    whole = Transcript(REQUEST, 0)
+    whole.add(event(1, "x"), 1)
+    whole.add_run(long)
+    for last in (1, 2, LONG_RUN, LONG_RUN + 1, LONG_RUN + 2, 3 * LONG_RUN, 3 * LONG_RUN + 1):
+        assert b"".join(whole.after(last)) == long.after(last)
+    end = Transcript(REQUEST, 0, most_bytes=long.size * 2 // 3)
+    end.add_run(long)
+    assert end.size <= long.size * 2 // 3
+    assert b"".join(end.after(2 * LONG_RUN + 1)) == long.after(2 * LONG_RUN + 1)
+    with pytest.raises(NotAPlaceError):
+        end.after(2)
