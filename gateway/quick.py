@@ -5,6 +5,7 @@ what a frame costs is mostly calls.
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 from gateway.answer import Answer
 from gateway.bill import BillError
@@ -12,7 +13,6 @@ from gateway.outlet import Outlet
 from gateway.reply import Connection
 from gateway.run import QUOTE, Run
 from gateway.shape import Shape
-from gateway.turn import Turn
 
 Failed = Callable[[BillError], None]
 
@@ -31,6 +31,12 @@ def _size_of_whole(length: int) -> bytes:
 
 # By the length of all that was read: what it begins with if it is one chunk and nothing else.
 BEGINNINGS = tuple(_size_of_whole(length) + LINE_END for length in range(len(SIZES)))
+
+
+class Turn(Protocol):
+    """Knows when it is; see gateway.turn.Turn."""
+
+    now: float
 
 
 class Quick:

@@ -102,6 +102,7 @@ PURE = (
     "gateway/step.py",
     "gateway/stops.py",
     "gateway/stream.py",
+    "gateway/quick.py",
     "gateway/run.py",
     "gateway/transcript.py",
     "gateway/finished.py",
