@@ -181,5 +181,6 @@ class Exchange:
         return Outcome(How.BROKEN, f"{self._name}: {why}", 503, stale=stale)
 
     def _finish(self, outcome: Outcome) -> None:
+        self._leg = None  # it may be another one's now
         if not self._outcome.done():
             self._outcome.set_result(outcome)

@@ -11,6 +11,7 @@ from gateway.transcript import Transcript
 GOOD_FOR_SECONDS = 60.0
 MOST = 10_000
 MOST_BYTES = 64 * 1024 * 1024
+OVERHEAD = 1500  # bytes an answer, about, beside what is packed
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Finished:
         key = caller, transcript.request_id
         self._drop(key)
         self._ends[key] = _End(transcript, now + self._good_for)
-        self._size += transcript.size
+        self._size += transcript.size + OVERHEAD
         while len(self._ends) > self._most or self._size > self._most_bytes:
             self._drop(next(iter(self._ends)))
 
@@ -61,4 +62,4 @@ class Finished:
     def _drop(self, key: tuple[str, str]) -> None:
         end = self._ends.pop(key, None)
         if end is not None:
-            self._size -= end.transcript.size
+            self._size -= end.transcript.size + OVERHEAD

@@ -173,12 +173,14 @@ class Passage:
     def ended(self, error: UpstreamError | None) -> None:
         """The answer has ended, or broken off."""
         self._stale = error is not None and error.stale
+        self._leg = None  # it may be another one's now
         if self._ended is not None and not self._ended.done():
             self._ended.set_result("" if error is None else f"{self.backend}: {error.why}")
 
     def _end(self, why: str) -> None:
-        if self._leg is not None:
-            self._leg.abort()
+        leg, self._leg = self._leg, None
+        if leg is not None:
+            leg.abort()
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(why)
 

@@ -4,6 +4,7 @@ Nearly all frames of a stream are such. All that is done with them is done here,
 what a frame costs is mostly calls.
 """
 
+from array import array
 from collections.abc import Callable
 from typing import Protocol
 
@@ -162,6 +163,6 @@ class Quick:
             head=self._before if self._head is None else self._head,
             texts=texts,
             tail=self._tail.removesuffix(LINE_END),
-            ids=None if behind_ids is None else self._delivered[-count:],
+            ids=None if behind_ids is None else array("I", self._delivered[-count:]),
             tail_behind_ids=(behind_ids or b"").removesuffix(LINE_END),
         )

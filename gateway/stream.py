@@ -46,6 +46,8 @@ class Stream:
         self.line: Callable[[int], None] = (
             _nobody  # what is told of a token that goes the short way, before it goes
         )
+        self._short: Quick | None = None
+        self._quick_at = 0.0  # by a short way that is no more
         self._runs: list[Run] = []  # since the last step
         self._learned = learned or Learned()
         stops = Stops(ask.stop, include=ask.include_stop, min_tokens=ask.min_tokens)
@@ -84,8 +86,8 @@ class Stream:
 
     @property
     def quick_at(self) -> float:
-        """When a token last went the short way, as it was told then; 0 where none did."""
-        return 0.0 if self._short is None else self._short.at
+        """When a token last went the short way, in seconds of the turn's clock; 0: none did."""
+        return self._quick_at if self._short is None else max(self._quick_at, self._short.at)
 
     @property
     def resume(self) -> tuple[Resume, str]:
@@ -98,7 +100,7 @@ class Stream:
         self.state = State.RUNNING
         self._events = Events()
         self._shape: Shape | None = None
-        self._short: Quick | None = None
+        self._forget_short()
         self._leg_tokens = 0
         self._told_tokens = 0
         self._finished: set[int] = set()  # the choices that have truly ended
@@ -145,6 +147,9 @@ class Stream:
         if self._short is not None and between and self.answer.is_plain:
             self._short.tokens = self._leg_tokens
             self.quick = self._short
+
+    def _forget_short(self) -> None:
+        self._quick_at, self._short = self.quick_at, None
 
     def _leave_quick(self) -> None:
         if self.quick is not None:
@@ -259,7 +264,7 @@ class Stream:
             return False
         if one.is_plain and self.ask.choices == 1 and not self.ask.wants_continuous_usage:
             self._shape = shape = Shape.learned(frame, view)
-            self._short = None
+            self._forget_short()
             if shape is not None:
                 self._short = Quick(shape, self.answer, self.outlet, self.line)
         hit = self.answer.text(*parts, ids)

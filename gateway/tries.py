@@ -77,6 +77,7 @@ class Tries:
 
     def failed(self, why: str) -> None:
         """Note that nobody answered."""
+        self._unknown = 0
         self._note(why)
 
     def accepts(self, status: int, headers: Mapping[str, str]) -> bool:
@@ -91,6 +92,7 @@ class Tries:
         """Note what was answered instead; raises where it is of no use to ask again."""
         self._note(f"{status}: {_sentence(body)}")
         if status in AGAIN:
+            self._unknown = 0  # this one may have it
             after = headers.get("retry-after", "")
             self._asked = float(after) if after.isdecimal() else None
         elif status in MAYBE_THE_TOKEN and self.splice.token is not None:

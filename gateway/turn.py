@@ -31,6 +31,10 @@ class Sender(Protocol):
         """Write it."""
         ...
 
+    def abort(self) -> None:
+        """Close, for it could not be written."""
+        ...
+
 
 class Turn:
     """Belongs to one loop.
@@ -69,4 +73,8 @@ class Turn:
         senders, self.senders = self.senders, []
         self.is_planned = False
         for sender in senders:
-            sender.flush()
+            try:
+                sender.flush()
+            except Exception:  # as above: the others have something to write, too
+                log.exception("event=write_failed")
+                sender.abort()

@@ -141,6 +141,7 @@ class Leg(asyncio.Protocol):
         self._pool = pool
         self._headers = {}
         if self._transport is not None:
+            self.resume()  # the last one's client may not have read to its end
             self._transport.write(head + body)
 
     def pause(self) -> None:
@@ -156,6 +157,7 @@ class Leg(asyncio.Protocol):
     def let_go(self) -> None:
         """Tell nothing more of this answer; the connection is kept if it ends well."""
         self.listener = self.short = None
+        self.resume()  # whoever paused it is not interested any more
 
     def abort(self) -> None:
         """Break off: the server then stops working on it."""
@@ -179,21 +181,22 @@ class Leg(asyncio.Protocol):
 
     def take(self, data: bytes) -> None:
         """A piece of the answer; what nobody asked for ends the connection."""
-        short = self.short
-        if short is not None and self._between_chunks and short.take(data):
-            return  # the parser is between two chunks, and stays there
-        if not self._asked:
-            self.abort()
-            return
-        self._answered = True
         try:
+            short = self.short
+            if short is not None and self._between_chunks and short.take(data):
+                return  # the parser is between two chunks, and stays there
+            if not self._asked:
+                self.abort()
+                return
+            self._answered = True
             self._parser.feed_data(data)
-        except httptools.HttpParserCallbackError:
-            log.exception("event=error where=answer")
-            self._fail("an error of this gateway")
-            self.abort()
-        except httptools.HttpParserError as error:
-            self._fail(f"what it answered is no HTTP: {error}")
+        except Exception as error:  # whatever it is, nobody is left waiting for the rest
+            ours = isinstance(error, httptools.HttpParserCallbackError)
+            if ours or not isinstance(error, httptools.HttpParserError):
+                log.exception("event=error where=answer")
+                self._fail("an error of this gateway")
+            else:
+                self._fail(f"what it answered is no HTTP: {error}")
             self.abort()
 
     def eof_received(self) -> bool:

@@ -33,7 +33,8 @@ class Database(database.Database):
     def checkpoint(self) -> int:
         """Bring SQLite's file up to what was written ahead of it, without holding up who writes.
 
-        Returns how many pages that is, those which were brought there before among them.
+        Returns how many pages there are ahead of it, brought there or not; -1 while another one
+        does it.
         """
         try:
             with self._told(), closing(self._engine.raw_connection()) as connection:

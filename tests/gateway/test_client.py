@@ -180,6 +180,18 @@ def test_every_gateway_is_asked_for_what_one_alone_may_have(ask: Ask) -> None:
     assert [len(gateway.got) for gateway in (one, two)] == [2, 1]
 
 
+@pytest.mark.parametrize("busy", [409, 503])
+def test_one_that_may_have_it_and_is_busy_is_asked_again(ask: Ask, busy: int) -> None:
+    cut = Sent(size=len(WHOLE) - len(after(WHOLE, 2)), end="cut")
+    nothing = Sent(status=404)
+    with (
+        PlayingGateway(WHOLE, cut, Sent(status=busy), Sent(body=after(WHOLE, 2))) as one,
+        PlayingGateway(WHOLE, nothing, nothing) as two,
+    ):
+        assert ask(one.url, others=(two.origin,)) == WHOLE
+    assert [len(gateway.got) for gateway in (one, two)] == [3, 2]
+
+
 def test_it_gives_up_after_as_many_tries_as_it_is_told(ask: Ask) -> None:
     sleeps = Sleeps()
     size = WHOLE.index(b"\n\n") + 2

@@ -1,6 +1,6 @@
 """Complete answers are kept for their callers, for a while, and never too many of them."""
 
-from gateway.finished import Finished
+from gateway.finished import OVERHEAD, Finished
 from gateway.transcript import Transcript
 
 NOW = 100.0
@@ -46,7 +46,7 @@ def test_there_are_never_too_many() -> None:
 
 
 def test_they_are_never_too_large() -> None:
-    size = ended("req-0").size
+    size = ended("req-0").size + OVERHEAD
     finished = Finished(60.0, most_bytes=2 * size)
     for number in range(5):
         finished.keep("alice", ended(f"req-{number}"), NOW)
@@ -59,7 +59,7 @@ def test_they_are_never_too_large() -> None:
 
 
 def test_the_same_one_counts_once() -> None:
-    size = ended("req-0").size
+    size = ended("req-0").size + OVERHEAD
     finished = Finished(60.0, most_bytes=2 * size)
     for _ in range(5):
         finished.keep("alice", ended("req-1"), NOW)

@@ -136,6 +136,8 @@ def test_what_is_not_one_event_of_one_token_is_left_to_the_long_way() -> None:
     assert (quick.tokens, stream.delivered, stream.outlet.marks) == before
     assert stream.quick_at == 0.0
     assert way.takes(stream, chunked(following)) is not None
+    stream.begin()
+    assert stream.quick_at == way.turn.now
 
 
 def test_what_cannot_be_written_down_is_not_given() -> None:

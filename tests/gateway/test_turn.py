@@ -77,3 +77,23 @@ def test_what_cannot_be_handled_ends_its_connection_alone(caplog: pytest.LogCapt
     taken = ["a takes 1", "a aborts", "b takes 2", "a takes 3", "a aborts"]
     assert happened == [*taken, "b writes", "turned", "b writes"]
     assert [record.getMessage() for record in caplog.records] == ["event=read_failed"] * 2
+
+
+class CannotWrite(Both):
+    """Writes nothing: something is wrong with it."""
+
+    def flush(self) -> None:
+        raise TypeError("not this way")
+
+
+def test_what_cannot_be_written_ends_its_connection_alone() -> None:
+    happened: list[str] = []
+
+    async def work() -> None:
+        turn = Turn()
+        write(turn, CannotWrite(turn, "a", happened))
+        write(turn, Both(turn, "b", happened))
+        await asyncio.sleep(0)
+
+    asyncio.run(work())
+    assert happened == ["a aborts", "b writes"]

@@ -85,9 +85,15 @@ class Draining(Gateway):
     drains = True
 
 
+class Server(ThreadingHTTPServer):
+    """Lets as many wait as come, on a loaded machine, too."""
+
+    request_queue_size = 128
+
+
 @contextmanager
 def serving(handler: type[Gateway]) -> Iterator[int]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with Server(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         yield server.server_port
