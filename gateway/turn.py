@@ -50,6 +50,7 @@ class Turn:
         self.is_planned = False
         self.read: list[tuple[Reader, bytes]] = []
         self.senders: list[Sender] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def holds_of(self, reader: Reader) -> bool:
         """Whether something that it has read is not handled yet."""
@@ -58,7 +59,9 @@ class Turn:
     def plan(self) -> None:
         """Let there be one, for whoever is the first to add to the lists."""
         self.is_planned = True
-        asyncio.get_running_loop().call_soon(self._run)
+        if self._loop is None:  # to ask which one runs is a system call in CPython 3.11
+            self._loop = asyncio.get_running_loop()
+        self._loop.call_soon(self._run)
 
     def _run(self) -> None:
         self.now = time.monotonic()
