@@ -48,7 +48,7 @@ class Stream:
         )
         self._short: Quick | None = None
         self._quick_at = 0.0  # by a short way that is no more
-        self._runs: list[Run] = []  # since the last step
+        self._runs: tuple[Run, ...] = ()  # since the last step
         self._learned = learned or Learned()
         stops = Stops(ask.stop, include=ask.include_stop, min_tokens=ask.min_tokens)
         cut = None if ask.resume is Resume.NEVER else Cut(self._learned.whole)
@@ -156,12 +156,12 @@ class Stream:
             self._leg_tokens = self.quick.tokens
             self.outlet.mark = self.outlet.marks[-1]
             if (run := self.quick.run()) is not None:
-                self._runs.append(run)
+                self._runs += (run,)
             self.quick = None
 
     def _step(self, *, progress: bool = False, abort: bool = False) -> Step:
         out, ids, marks, details = self.outlet.take()
-        runs, self._runs = self._runs, []
+        runs, self._runs = self._runs, ()
         return Step(out, ids, self.state, progress, abort, marks, details, runs)
 
     def ended(self) -> Step:
