@@ -119,10 +119,11 @@ class Writer:
             log.warning("event=ledger_not_written why=%r", str(error))
             self._refuse(waiting, error)
             return False
+        if everything:
+            self._up_to, self._behind = began, False
         for (_, future), answer in zip(waiting, answers, strict=True):
             future.set_result(answer)
         if everything:
-            self._up_to, self._behind = began, False
             self._forget(undone)
         if to_beat:
             self._written, self._beat_at = progress, began
