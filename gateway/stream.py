@@ -43,9 +43,8 @@ class Stream:
         self.finish_reason: str | None = None
         self.why = ""  # of an interruption
         self.quick: Quick | None = None  # the short way for what comes next; else feed it
-        self.line: Callable[[int], None] = (
-            _nobody  # what is told of a token that goes the short way, before it goes
-        )
+        # Told of each token that goes the short way, before it goes.
+        self.line: Callable[[int], None] = _nobody
         self._short: Quick | None = None
         self._quick_at = 0.0  # by a short way that is no more
         self._runs: tuple[Run, ...] = ()  # since the last step

@@ -15,7 +15,7 @@ from gateway.shelf import Shelf
 from gateway.standing import Standing
 from gateway.stream import Stream
 from gateway.turn import Turn
-from gateway.upstream import Leg, UpstreamError, Upstreams
+from gateway.upstream import Leg, Listener, Origin, UpstreamError, Upstreams
 from tests.gateway.databases import BrokenDatabase
 
 SEAL = Seal((b"k" * 32,), 600.0)
@@ -35,6 +35,40 @@ class NobodyAnswers(Upstreams):
         if backend.name in self.broken:
             raise TypeError("not this way")
         raise UpstreamError("no connection: refused")
+
+
+class PlayedLeg(Leg):
+    """A connection to a server that is played; ``answer`` says how it answers."""
+
+    def __init__(self) -> None:
+        super().__init__(Origin("127.0.0.1", 1, tls=False, prefix=""), Turn())
+
+    def ask(
+        self,
+        head: bytes,
+        body: bytes,
+        listener: Listener,
+        pool: Upstreams,
+        *,
+        head_only: bool = False,
+    ) -> None:
+        del head, body, pool, head_only
+        self.answer(listener)
+
+    def answer(self, listener: Listener) -> None:
+        """Nothing comes."""
+
+
+class OneLeg(Upstreams):
+    """All connections are this one."""
+
+    def __init__(self, leg: Leg) -> None:
+        super().__init__(1.0, Turn())
+        self._leg = leg
+
+    async def leg(self, backend: Backend, *, fresh: bool = False) -> Leg:
+        del backend, fresh
+        return self._leg
 
 
 class OpenBill:

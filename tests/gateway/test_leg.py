@@ -16,7 +16,7 @@ from gateway.step import Step
 from gateway.stream import Stream
 from gateway.turn import Turn
 from gateway.upstream import Leg, Listener, Origin, UpstreamError, Upstreams
-from tests.gateway.fakes import HeardConnection, office
+from tests.gateway.fakes import HeardConnection, OneLeg, PlayedLeg, office
 
 ASKED = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -103,23 +103,14 @@ def test_who_waits_is_told_of_what_goes_wrong_on_the_short_way() -> None:
     assert asyncio.run(run()) == "an error of this gateway"
 
 
-class EndsAtOnce(Leg):
+class EndsAtOnce(PlayedLeg):
     """Answers, and its client stops reading then. ``touched``: what is done to it after that."""
 
     def __init__(self) -> None:
-        super().__init__(Origin("127.0.0.1", 1, tls=False, prefix=""), Turn())
+        super().__init__()
         self.touched: list[str] = []
 
-    def ask(
-        self,
-        head: bytes,
-        body: bytes,
-        listener: Listener,
-        pool: Upstreams,
-        *,
-        head_only: bool = False,
-    ) -> None:
-        del head, body, pool, head_only
+    def answer(self, listener: Listener) -> None:
         asyncio.get_running_loop().call_soon(self._answer, listener)
 
     @staticmethod
@@ -138,18 +129,6 @@ class EndsAtOnce(Leg):
         self.touched.append("aborted")
 
 
-class OneLeg(Upstreams):
-    """All connections are one."""
-
-    def __init__(self) -> None:
-        super().__init__(1.0, Turn())
-        self.one = EndsAtOnce()
-
-    async def leg(self, backend: Backend, *, fresh: bool = False) -> Leg:
-        del backend, fresh
-        return self.one
-
-
 class Nobody:
     """Takes anything."""
 
@@ -161,8 +140,8 @@ class Nobody:
 
 @pytest.mark.parametrize("route", [Route.COMPLETIONS, Route.EMBEDDINGS])
 def test_a_connection_is_left_alone_from_its_answers_end_on(route: Route) -> None:
-    pool = OneLeg()
-    one = office("gpu-a", upstreams=pool)
+    leg = EndsAtOnce()
+    one = office("gpu-a", upstreams=OneLeg(leg))
 
     async def run() -> None:
         if route is Route.COMPLETIONS:
@@ -177,4 +156,4 @@ def test_a_connection_is_left_alone_from_its_answers_end_on(route: Route) -> Non
             await Passage(one, errand, Reply(HeardConnection(), keep_alive=True)).run("k")
 
     asyncio.run(run())
-    assert pool.one.touched == []
+    assert leg.touched == []

@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
-from fleet.backend import Backend
 from gateway.admin import Admin
 from gateway.ask import Route, ask
 from gateway.bill import BillError
@@ -25,9 +24,9 @@ from gateway.serve import sweep
 from gateway.step import Step
 from gateway.stream import Stream
 from gateway.turn import Turn
-from gateway.upstream import Leg, Listener, Origin, Upstreams
+from gateway.upstream import Listener
 from gateway.wire import Wire
-from tests.gateway.fakes import HeardConnection, NobodyAnswers, office
+from tests.gateway.fakes import HeardConnection, NobodyAnswers, OneLeg, PlayedLeg, office
 from tests.gateway.test_going_on import request, server
 
 
@@ -181,29 +180,12 @@ def test_an_idle_connection_is_closed_and_one_that_takes_nothing_is_broken_off()
     assert asyncio.run(run()) == ["close", "abort"]
 
 
-class EmptyAnswer(Leg):
+class EmptyAnswer(PlayedLeg):
     """Answers with a head and an end."""
 
-    def ask(
-        self,
-        head: bytes,
-        body: bytes,
-        listener: Listener,
-        pool: Upstreams,
-        *,
-        head_only: bool = False,
-    ) -> None:
-        del head, body, pool, head_only
+    def answer(self, listener: Listener) -> None:
         listener.head(200, {})
         listener.ended(None)
-
-
-class AnswersNothing(Upstreams):
-    """All servers do."""
-
-    async def leg(self, backend: Backend, *, fresh: bool = False) -> Leg:
-        del fresh
-        return EmptyAnswer(Origin.of(backend), Turn())
 
 
 class NoBill:
@@ -219,7 +201,7 @@ class NoBill:
 
 
 def test_what_cannot_be_billed_at_the_answers_end_is_cut_and_hangs_nobody() -> None:
-    one = office("gpu-a", upstreams=AnswersNothing(1.0, Turn()))
+    one = office("gpu-a", upstreams=OneLeg(EmptyAnswer()))
     body = b'{"model": "m", "prompt": "p", "stream": true}'
     stream = Stream(ask(Route.COMPLETIONS, body, forbid_resume=False), "r", 1)
 
@@ -230,37 +212,17 @@ def test_what_cannot_be_billed_at_the_answers_end_is_cut_and_hangs_nobody() -> N
     assert asyncio.run(run()) == Outcome(How.CUT, "the bill: the disk is full")
 
 
-class Begins(Leg):
+class Begins(PlayedLeg):
     """Answers with the beginning of a stream."""
 
-    events: tuple[bytes, ...]
+    def __init__(self, events: Sequence[bytes]) -> None:
+        super().__init__()
+        self._events = events
 
-    def ask(
-        self,
-        head: bytes,
-        body: bytes,
-        listener: Listener,
-        pool: Upstreams,
-        *,
-        head_only: bool = False,
-    ) -> None:
-        del head, body, pool, head_only
+    def answer(self, listener: Listener) -> None:
         listener.head(200, {})
-        for event in self.events:
+        for event in self._events:
             listener.body(event)
-
-
-class AnswersABeginning(Upstreams):
-    """A server does."""
-
-    def __init__(self, events: list[bytes]) -> None:
-        super().__init__(1.0, Turn())
-        self.one = Begins(Origin("127.0.0.1", 1, tls=False, prefix=""), Turn())
-        self.one.events = tuple(events)
-
-    async def leg(self, backend: Backend, *, fresh: bool = False) -> Leg:
-        del backend, fresh
-        return self.one
 
 
 class Client:
@@ -277,8 +239,8 @@ def test_what_cannot_be_billed_on_the_short_way_is_cut_and_not_sent() -> None:
     stream = Stream(ask(Route.CHAT, request(Route.CHAT, max_tokens=9), forbid_resume=False), "r", 1)
     first = stream.later()
     assert isinstance(first, bytes)
-    answers = AnswersABeginning(server(b"abcdef").events(Route.CHAT, first)[:5])
-    one, client = office("gpu-a", upstreams=answers), Client()
+    answers = Begins(server(b"abcdef").events(Route.CHAT, first)[:5])
+    one, client = office("gpu-a", upstreams=OneLeg(answers)), Client()
 
     def line(_: int) -> None:
         if len(stream.delivered) == 3:
