@@ -1,6 +1,7 @@
 """The connection to the SQL database, and what is said when it does not work.
 
-SQLite writes ahead and syncs at every commit, so that what was committed survives a power cut.
+SQLite writes ahead and syncs at every commit, so that what was committed survives a power cut,
+unless a kind of database has other pragmas.
 PostgreSQL reads what was committed when each statement begins: whoever has waited for a row sees
 what was done to it. No wait is for ever: a program that stalls within a transaction is cut off.
 """

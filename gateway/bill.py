@@ -72,7 +72,7 @@ class Bill(Protocol):
     """The ledger, as a request knows it. All but ``admit`` never wait; times in Unix seconds."""
 
     async def admit(self, opened: Opened) -> Admission:
-        """Write a request down, durably, before anybody works on it."""
+        """Write a request down before anybody works on it."""
         ...
 
     async def reopen(self, opened: Opened) -> Admission:

@@ -37,6 +37,7 @@ class Beat:
         if self._alone.execute(self._values(progress, at)) == 0:
             with self._database.write() as connection:
                 self.within(connection, progress, at)
+        self._database.committed()
 
     def _values(self, progress: bytes, at: float) -> dict[str, Any]:
         return {"us": self._holder, "seen_at": moment(at), "progress": progress}

@@ -1,17 +1,30 @@
-"""I/O: the ledger's database, and what is said when it does not work."""
+"""I/O: the ledger's database, and what is said when it does not work.
 
-from contextlib import closing
+On SQLite a commit outlives the process; a power cut only once it is synced, which is a step apart:
+a client's first token waits for a commit, and must not wait for the disk.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import cached_property
 from typing import ClassVar
 
+from sqlalchemy import Connection
+
 from fleet import database
-from fleet.database import PRAGMAS
 from fleet.migrated import Tables
 from gateway.bill import BillError
 from gateway.ledger.tables import VERSION_TABLE
 
 # Pages that SQLite writes ahead (64 MiB), until a commit itself brings the file up to them: that is
-# where no thread does it (gateway/ledger/checkpoints.py), or none is quick enough.
+# where no thread does it (gateway/ledger/upkeep.py), or none is quick enough.
 LONGEST_LOG = 16_384
+PRAGMAS = (
+    *database.PRAGMAS,
+    "synchronous = NORMAL",
+    f"wal_autocheckpoint = {LONGEST_LOG}",
+)
 
 
 class StorageError(database.StorageError, BillError):
@@ -28,7 +41,39 @@ class Database(database.Database):
     forgotten: ClassVar[str] = "the bill"
     # The lock is "BILL" in ASCII.
     tables: ClassVar[Tables] = Tables("gateway.ledger:migrations", VERSION_TABLE, 0x42494C4C)
-    pragmas: ClassVar[tuple[str, ...]] = (*PRAGMAS, f"wal_autocheckpoint = {LONGEST_LOG}")
+    pragmas: ClassVar[tuple[str, ...]] = PRAGMAS
+    _is_synced = True
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that is committed at the end of the block, or not at all."""
+        with super().write() as connection:
+            yield connection
+        self.committed()
+
+    def committed(self) -> None:
+        """Something was, and is still to be synced."""
+        self._is_synced = False
+
+    def sync(self) -> None:
+        """Let what has been committed survive a power cut. PostgreSQL sees to that itself."""
+        if self._is_synced or self.folder is None:
+            return
+        self._is_synced = True
+        try:
+            _sync(self._log)
+        except OSError as error:
+            self._is_synced = False
+            raise StorageError(f"{self._log}: cannot be synced: {error.strerror}") from error
+        except StorageError:
+            self._is_synced = False
+            raise
+
+    @cached_property
+    def _log(self) -> str:
+        with self.read() as connection:
+            main = connection.exec_driver_sql("PRAGMA database_list").first()
+        return f"{main.file}-wal" if main else ""
 
     def checkpoint(self) -> int:
         """Bring SQLite's file up to what was written ahead of it, without holding up who writes.
@@ -45,3 +90,16 @@ class Database(database.Database):
                 return int(pages)
         except self._engine.dialect.loaded_dbapi.Error as error:
             raise self._failure(error) from error
+
+
+def _sync(path: str) -> None:
+    """Raises OSError."""
+    try:
+        log = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:  # where SQLite cannot write ahead, its commits sync by themselves
+        return
+    try:
+        # macOS has no fdatasync.
+        getattr(os, "fdatasync", os.fsync)(log)
+    finally:
+        os.close(log)

@@ -14,10 +14,10 @@ from pathlib import Path
 from gateway.bill import Admission, Closed, End, LegEnd, Opened
 from gateway.ledger import admit, book
 from gateway.ledger.admit import Answer, Asked
-from gateway.ledger.checkpoints import Checkpoints
 from gateway.ledger.database import Database, StorageError
 from gateway.ledger.gone import Gone, Keep, forget
 from gateway.ledger.journal import SEGMENT_BYTES, Journal, Slot
+from gateway.ledger.upkeep import Upkeep
 from gateway.ledger.writer import Writer
 
 LOOKS_PER_TAKEOVER = 5
@@ -48,7 +48,7 @@ class Ledger:
         self._look_every = takeover_after / LOOKS_PER_TAKEOVER
         self._journal = Journal(folder, segment_bytes=segment_bytes)
         self._writer = Writer(self._database, self._journal, self._look_every)
-        self._checkpoints = Checkpoints(self._database)
+        self._upkeep = Upkeep(self._database)
         self._gone = Gone(self._database, folder, self._journal.holder, takeover_after, keep)
         self._slots: dict[str, Slot] = {}
         self._stopping = threading.Event()
@@ -58,12 +58,12 @@ class Ledger:
         """Book what killed gateways left, then begin; returns how many requests that ended."""
         ended = self._gone.recover()
         self._writer.start()
-        self._checkpoints.start()
+        self._upkeep.start()
         self._looks.start()
         return ended
 
     async def admit(self, opened: Opened) -> Admission:
-        """Write a request down, durably, before anybody works on it."""
+        """Write a request down before anybody works on it."""
         return (await self.enter(opened)).admission
 
     async def enter(self, opened: Opened) -> Answer:
@@ -165,7 +165,6 @@ class Ledger:
         """End. What is in hand stays in the journal, for the next start to book."""
         self._stopping.set()
         self._writer.stop()
-        self._checkpoints.stop()
         if self._looks.is_alive():
             self._looks.join()
         if self._writer.is_done and self._journal.is_empty:
@@ -175,6 +174,7 @@ class Ledger:
             except StorageError as error:
                 log.warning("event=ledger_not_left why=%r", str(error))
             self._journal.remove()
+        self._upkeep.stop()
         self._database.close()
 
     async def _enter(self, opened: Opened, *, resume: bool) -> Answer:
