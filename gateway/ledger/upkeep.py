@@ -9,7 +9,7 @@ from functools import partial
 from gateway.ledger.chore import Chore
 from gateway.ledger.database import Database
 
-SYNC_EVERY = 0.04
+SYNC_EVERY = 0.1
 CHECKPOINT_EVERY = 2.0
 # What is committed meanwhile needs another one: SQLite begins its log anew only where nothing is
 # left to do.

@@ -145,6 +145,7 @@ def test_what_the_driver_says_is_told_as_always(database: Database) -> None:
 
 def test_who_commits_leaves_the_sync_to_the_thread(database: Database, disk: Disk) -> None:
     beat = Beat(database, "ours")
+    beat.alone(b"0", T0)
     database.sync()
     del disk.synced[:]
     database.sync()
