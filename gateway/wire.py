@@ -10,18 +10,16 @@ import asyncio
 import logging
 import os
 from collections import deque
-from http import HTTPStatus
 from typing import cast
 
 import httptools
 
 from gateway.errors import Refusal
+from gateway.parse import Parser
 from gateway.reply import Answering, Handler, Reply, Request
 from gateway.turn import Turn
 
 MOST_UNSENT = 64 * 1024
-LARGEST_HEAD = 64 * 1024
-OFFER = frozenset({"connection", "http2-settings", "upgrade"})
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 # What a refused client is still sending is read for so long: with bytes unread the connection
 # would be reset, and the refusal lost.
@@ -40,21 +38,13 @@ class Wire(asyncio.Protocol):
 
     __slots__ = (  # for the reason that gateway.upstream.Leg has
         "__weakref__",
-        "_body",
-        "_body_size",
         "_closing",
         "_descriptor",
-        "_expects",
         "_full",
         "_going_on",
         "_handle",
-        "_head_size",
-        "_headers",
         "_is_behind",
-        "_largest_body",
         "_parser",
-        "_refusal",
-        "_target",
         "_transport",
         "_turn",
         "_unsent",
@@ -67,31 +57,20 @@ class Wire(asyncio.Protocol):
 
     def __init__(self, handle: Handler, largest_body: int, wires: set["Wire"], turn: Turn) -> None:
         self._handle = handle
-        self._largest_body = largest_body
         self._wires = wires
         self._turn = turn
         self._unsent = b""
         self._is_behind = False  # something is left for the loop to write
         self._transport: asyncio.Transport | None = None
         self._descriptor = -1
-        self._parser = httptools.HttpRequestParser(self)
+        self._parser = Parser(self, largest_body)
         self._waiting: deque[tuple[Request, Reply]] = deque()
-        self._refusal: Refusal | None = None
         self._going_on = False
         self._closing = False
         self._full = False
         self.answering: Answering | None = None
         self.busy = False
         self.quiet_since = 0.0
-        self._begin()
-
-    def _begin(self) -> None:
-        self._target = b""
-        self._headers: dict[str, str] = {}
-        self._head_size = 0
-        self._body: list[bytes] = []
-        self._body_size = 0
-        self._expects = False
 
     # asyncio's side
 
@@ -106,31 +85,14 @@ class Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came; what is no HTTP ends the connection."""
-        while data and self._refusal is None:
-            try:
-                self._parser.feed_data(data)
-                break
-            except httptools.HttpParserUpgrade as upgrade:
-                data = self._without_offer() + data[upgrade.args[0] :]
-            except httptools.HttpParserCallbackError:
-                log.exception("event=error where=connection")
-                self.abort()
-                return
-            except httptools.HttpParserError:
-                self._refuse(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
+        try:
+            self._parser.feed(data)
+        except httptools.HttpParserCallbackError:
+            log.exception("event=error where=connection")
+            self.abort()
+            return
         if self._waiting and self._transport is not None:
             self._transport.pause_reading()
-
-    def _without_offer(self) -> bytes:
-        """The head of a request that offers to speak another protocol, as one that does not."""
-        method = self._parser.get_method().decode("latin-1")
-        if method == "CONNECT":
-            self._refuse(HTTPStatus.BAD_REQUEST, "this is no proxy")
-        lines = [f"{method} {self._target.decode('latin-1')} HTTP/1.1"]
-        lines += [f"{k}: {v}" for k, v in self._headers.items() if k not in OFFER]
-        self._parser = httptools.HttpRequestParser(self)
-        self._begin()
-        return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
     def eof_received(self) -> bool:
         """A client that closes its half has hung up."""
@@ -162,61 +124,23 @@ class Wire(asyncio.Protocol):
 
     # the parser's side
 
-    def on_url(self, url: bytes) -> None:
-        """A piece of the request's target."""
-        self._target += url
-        self._count(len(url))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """A header."""
-        self._count(len(name) + len(value))
-        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-
-    def on_headers_complete(self) -> None:
-        """The head is there: a body that is announced too large is not waited for."""
-        length = self._headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > self._largest_body:
-            self._too_large()
-        elif self._headers.get("expect", "").lower() == "100-continue":
-            self._expects = True
-            self._tell_to_continue()
-
-    def on_body(self, data: bytes) -> None:
-        """A piece of the body."""
-        self._body_size += len(data)
-        if self._body_size > self._largest_body:
-            self._too_large()
-        else:
-            self._expects = False
-            self._body.append(data)
-
-    def on_message_complete(self) -> None:
-        """The request is there in full."""
-        if self._parser.should_upgrade():
-            return  # it is not: the parser leaves its body to whatever is spoken next
-        if self._closing or self._refusal is not None or self._transport is None:
+    def asked(self, request: Request, *, keep_alive: bool, chunks: bool) -> None:
+        """A request is there in full."""
+        if self._closing or self._transport is None:
             return
-        method = self._parser.get_method().decode("latin-1")
-        try:
-            url = httptools.parse_url(self._target)
-        except httptools.HttpParserInvalidURLError:
-            self._refuse(HTTPStatus.BAD_REQUEST, "the request's target is no URL")
-            return
-        request = Request(
-            method=method,
-            path=(url.path or b"/").decode("latin-1"),
-            query=(url.query or b"").decode("latin-1"),
-            headers=self._headers,
-            body=b"".join(self._body),
-        )
-        reply = Reply(
-            self,
-            keep_alive=self._parser.should_keep_alive(),
-            head_only=method == "HEAD",
-            chunks=self._parser.get_http_version() != "1.0",
-        )
-        self._begin()
+        head_only = request.method == "HEAD"
+        reply = Reply(self, keep_alive=keep_alive, head_only=head_only, chunks=chunks)
         self._waiting.append((request, reply))
+        self._go_on()
+
+    def expected(self) -> None:
+        """Tell the client to send its request's body, once it is the next one."""
+        if self._parser.expects and not self.busy and not self._waiting:
+            self._parser.expects = False
+            self.send(CONTINUE)
+
+    def refused(self) -> None:
+        """Read no more requests here, and say so when those before this one are answered."""
         self._go_on()
 
     # the reply's side
@@ -312,31 +236,11 @@ class Wire(asyncio.Protocol):
             return
         if self._transport is None or self._transport.is_closing():
             return
-        if self._refusal is not None:
-            self._say_refusal(self._refusal)
+        if self._parser.refusal is not None:
+            self._say_refusal(self._parser.refusal)
             return
         self._transport.resume_reading()
-        self._tell_to_continue()
-
-    def _tell_to_continue(self) -> None:
-        if self._expects and not self.busy and not self._waiting:
-            self._expects = False
-            self.send(CONTINUE)
-
-    def _count(self, size: int) -> None:
-        self._head_size += size
-        if self._head_size > LARGEST_HEAD:
-            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head is too large")
-
-    def _too_large(self) -> None:
-        why = f"the body is larger than {self._largest_body} bytes"
-        self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
-
-    def _refuse(self, status: HTTPStatus, why: str) -> None:
-        """Read no more requests here, and say so when those before this one are answered."""
-        if self._refusal is None:
-            self._refusal = Refusal(status, why)
-            self._go_on()
+        self.expected()
 
     def _say_refusal(self, refusal: Refusal) -> None:
         self.busy = True

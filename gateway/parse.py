@@ -1,0 +1,158 @@
+"""The requests in the bytes of one connection, and why one of them is none."""
+
+from http import HTTPStatus
+from typing import Protocol
+
+import httptools
+
+from gateway.errors import Refusal
+from gateway.reply import Request
+
+LARGEST_HEAD = 64 * 1024
+OFFER = frozenset({"connection", "http2-settings", "upgrade"})
+
+
+class Taker(Protocol):
+    """Whoever gets the requests; see gateway.wire.Wire."""
+
+    def asked(self, request: Request, *, keep_alive: bool, chunks: bool) -> None:
+        """One is there in full. ``chunks``: its client knows them."""
+        ...
+
+    def expected(self) -> None:
+        """One waits to be told to send its body."""
+        ...
+
+    def refused(self) -> None:
+        """There is a ``refusal``: what comes from now on is not read."""
+        ...
+
+
+class Parser:
+    """Of one connection.
+
+    ``expects``: the present request's client waits to be told to send its body; whoever tells it
+    sets this back. ``largest_body`` is in bytes.
+    """
+
+    __slots__ = (
+        "_body",
+        "_body_size",
+        "_head_size",
+        "_headers",
+        "_largest_body",
+        "_parser",
+        "_taker",
+        "_target",
+        "expects",
+        "refusal",
+    )
+
+    def __init__(self, taker: Taker, largest_body: int) -> None:
+        self._taker = taker
+        self._largest_body = largest_body
+        self._parser = httptools.HttpRequestParser(self)
+        self.refusal: Refusal | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._target = b""
+        self._headers: dict[str, str] = {}
+        self._head_size = 0
+        self._body: list[bytes] = []
+        self._body_size = 0
+        self.expects = False
+
+    def feed(self, data: bytes) -> None:
+        """Parse what came.
+
+        Raises httptools.HttpParserCallbackError where the taker raised something.
+        """
+        while data and self.refusal is None:
+            try:
+                self._parser.feed_data(data)
+                break
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._without_offer() + data[upgrade.args[0] :]
+            except httptools.HttpParserCallbackError:
+                raise
+            except httptools.HttpParserError:
+                self._refuse(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
+
+    def on_url(self, url: bytes) -> None:
+        """A piece of the request's target."""
+        self._target += url
+        self._count(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header."""
+        self._count(len(name) + len(value))
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        """The head is there: a body that is announced too large is not waited for."""
+        length = self._headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > self._largest_body:
+            self._too_large()
+        elif self._headers.get("expect", "").lower() == "100-continue":
+            self.expects = True
+            self._taker.expected()
+
+    def on_body(self, data: bytes) -> None:
+        """A piece of the body."""
+        self._body_size += len(data)
+        if self._body_size > self._largest_body:
+            self._too_large()
+        else:
+            self.expects = False
+            self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        """The request is there in full."""
+        if self._parser.should_upgrade():
+            return  # it is not: the parser leaves its body to whatever is spoken next
+        if self.refusal is not None:
+            return
+        try:
+            url = httptools.parse_url(self._target)
+        except httptools.HttpParserInvalidURLError:
+            self._refuse(HTTPStatus.BAD_REQUEST, "the request's target is no URL")
+            return
+        request = Request(
+            method=self._parser.get_method().decode("latin-1"),
+            path=(url.path or b"/").decode("latin-1"),
+            query=(url.query or b"").decode("latin-1"),
+            headers=self._headers,
+            body=b"".join(self._body),
+        )
+        self._begin()
+        self._taker.asked(
+            request,
+            keep_alive=self._parser.should_keep_alive(),
+            chunks=self._parser.get_http_version() != "1.0",
+        )
+
+    def _without_offer(self) -> bytes:
+        """The head of a request that offers to speak another protocol, as one that does not."""
+        method = self._parser.get_method().decode("latin-1")
+        if method == "CONNECT":
+            self._refuse(HTTPStatus.BAD_REQUEST, "this is no proxy")
+        lines = [f"{method} {self._target.decode('latin-1')} HTTP/1.1"]
+        lines += [f"{k}: {v}" for k, v in self._headers.items() if k not in OFFER]
+        self._parser = httptools.HttpRequestParser(self)
+        self._begin()
+        return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+    def _count(self, size: int) -> None:
+        self._head_size += size
+        if self._head_size > LARGEST_HEAD:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head is too large")
+
+    def _too_large(self) -> None:
+        why = f"the body is larger than {self._largest_body} bytes"
+        self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
+
+    def _refuse(self, status: HTTPStatus, why: str) -> None:
+        if self.refusal is None:
+            self.refusal = Refusal(status, why)
+            self._taker.refused()
