@@ -6,6 +6,8 @@ PostgreSQL reads what was committed when each statement begins: whoever has wait
 what was done to it. No wait is for ever: a program that stalls within a transaction is cut off.
 """
 
+import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -21,6 +23,7 @@ from fleet.migrated import Tables, TooNewError, Upgrade
 from fleet.prepared import Prepared
 
 BUSY_SECONDS = 5.0
+LOOK_SECONDS = 0.01
 NO_URL = "is not an SQLAlchemy URL"
 PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
 BEGIN = "lifeguard_begin"
@@ -65,6 +68,11 @@ class Database:
             raise
 
     @property
+    def kind(self) -> str:
+        """``sqlite`` or ``postgresql``."""
+        return self._engine.dialect.name
+
+    @property
     def folder(self) -> Path | None:
         """Where the database's file stands; None where it is not a file."""
         url = self._engine.url
@@ -84,9 +92,12 @@ class Database:
         with self._told(), self._writing.begin() as connection:
             yield connection
 
-    def prepared(self, statement: UpdateBase) -> Prepared:
-        """A statement that is executed so often that it has a short way of its own."""
-        prepared = Prepared(self._engine, statement, self._failure)
+    def prepared(self, statement: UpdateBase, columns: Sequence[str] | None = None) -> Prepared:
+        """A statement that is executed so often that it has a short way of its own.
+
+        ``columns``: those of an INSERT.
+        """
+        prepared = Prepared(self._engine, statement, self._failure, columns)
         self._prepared.append(prepared)
         return prepared
 
@@ -176,8 +187,17 @@ def _configure(
     _record: object,
 ) -> None:
     connection.isolation_level = None  # the driver begins no transactions; _begin does
+    deadline = time.monotonic() + BUSY_SECONDS
     for pragma in pragmas:
-        connection.execute(f"PRAGMA {pragma}").close()
+        while True:
+            try:
+                connection.execute(f"PRAGMA {pragma}").close()
+                break
+            except sqlite3.OperationalError as error:
+                # To begin to write ahead SQLite does not wait for others who do it at that moment.
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                    raise
+                time.sleep(LOOK_SECONDS)
 
 
 def _begin(connection: Connection) -> None:

@@ -4,7 +4,7 @@ SQLAlchemy's way to execute it costs several times what the driver takes for the
 once how the statement is written and how its values are given, and the driver does the rest.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -23,11 +23,15 @@ class Prepared:
     """
 
     def __init__(
-        self, engine: Engine, statement: UpdateBase, told: Callable[[Exception], Exception]
+        self,
+        engine: Engine,
+        statement: UpdateBase,
+        told: Callable[[Exception], Exception],
+        columns: Sequence[str] | None = None,
     ) -> None:
-        """``statement`` has values of fixed number: no lists."""
+        """``statement`` has values of fixed number: no lists. ``columns``: those of an INSERT."""
         dialect = engine.dialect
-        compiled = dialect.statement_compiler(dialect, statement)
+        compiled = dialect.statement_compiler(dialect, statement, column_keys=columns)
         self._engine = engine
         self._told = told
         self._failures = (dialect.loaded_dbapi.Error, SQLAlchemyError)

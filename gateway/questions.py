@@ -40,7 +40,7 @@ class Questions:
         with self._database.write() as connection:
             if self._others(connection, name, caller, now) >= self._most:
                 return False
-            statement = insert_into(connection)(resumptions).values(row)
+            statement = insert_into(connection.dialect.name)(resumptions).values(row)
             connection.execute(
                 statement.on_conflict_do_update(index_elements=[resumptions.c.id], set_=row)
             )

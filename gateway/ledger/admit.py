@@ -37,7 +37,11 @@ def admit(connection: Connection, holder: str, asked: Sequence[Asked]) -> list[A
     if not asked:
         return []
     rows = sorted((new_row(one.opened, one.run, holder) for one in asked), key=_identity)
-    statement = insert_into(connection)(requests).on_conflict_do_nothing().returning(requests.c.run)
+    statement = (
+        insert_into(connection.dialect.name)(requests)
+        .on_conflict_do_nothing()
+        .returning(requests.c.run)
+    )
     new = set(connection.scalars(statement, rows))
     return [
         Answer(Admission.NEW) if one.run in new else _known(connection, holder, one)

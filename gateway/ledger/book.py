@@ -101,7 +101,7 @@ def _counts(booking: Booking) -> bool:
 
 def _insert_lost(connection: Connection, booking: Booking) -> None:
     row = new_row(booking.opened, booking.run, None)
-    statement = insert_into(connection)(requests).on_conflict_do_nothing()
+    statement = insert_into(connection.dialect.name)(requests).on_conflict_do_nothing()
     done = connection.execute(statement.values(**row))
     if done.rowcount == 0:
         connection.execute(statement.values(**row | {"idempotency_key": None}))
@@ -159,7 +159,7 @@ def _write_records(connection: Connection, records: Sequence[tuple[int, Record]]
 def _write_runs(connection: Connection, totals: Mapping[str, tuple[int, int]]) -> None:
     if not totals:
         return
-    statement = insert_into(connection)(runs)
+    statement = insert_into(connection.dialect.name)(runs)
     connection.execute(
         statement.on_conflict_do_update(
             index_elements=[runs.c.run],
@@ -176,7 +176,7 @@ def _write_runs(connection: Connection, totals: Mapping[str, tuple[int, int]]) -
 def _write_legs(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         return
-    statement = insert_into(connection)(legs)
+    statement = insert_into(connection.dialect.name)(legs)
     new = statement.excluded
     connection.execute(
         statement.on_conflict_do_update(

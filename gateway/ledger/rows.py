@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Row
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gateway.bill import Opened
@@ -56,6 +56,6 @@ def leg_row(number: int, run: str, leg: Leg) -> dict[str, Any]:
     }
 
 
-def insert_into(connection: Connection) -> Any:  # noqa: ANN401 -- the two have no common type
-    """The INSERT that knows conflicts, of this kind of database."""
-    return postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+def insert_into(kind: str) -> Any:  # noqa: ANN401 -- the two have no common type
+    """The INSERT that knows conflicts, of a kind of database: ``sqlite`` or ``postgresql``."""
+    return postgresql.insert if kind == "postgresql" else sqlite.insert

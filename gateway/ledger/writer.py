@@ -1,9 +1,10 @@
 """I/O: the one thread that brings the book up to the journal, in groups.
 
 A group is a transaction with all that has come since the last one: ends of requests, ends of legs,
-new requests, and how far every run in hand is. It begins as soon as a request wants in, and at
-least every ``EVERY`` seconds while the journal has something that the book has not. When it is
-committed, those who wait for it are told, and what it closed is wiped from the journal.
+and how far every run in hand is. There is one at least every ``EVERY`` seconds while the journal
+has something that the book has not. When it is committed, what it closed is wiped from the journal.
+
+New requests are let in as soon as they come: a few each by itself, many together as a group.
 """
 
 import logging
@@ -17,6 +18,7 @@ from gateway.ledger import book
 from gateway.ledger.admit import Answer, Asked, admit
 from gateway.ledger.beat import Beat
 from gateway.ledger.database import Database
+from gateway.ledger.door import Door
 from gateway.ledger.journal import Journal, Slot
 from gateway.ledger.progress import packed
 from gateway.ledger.record import Booking, Leg, State, failed
@@ -26,6 +28,8 @@ from gateway.ledger.segment import JournalError
 EVERY = 0.04
 RETRY = 0.2
 LONGEST_GROUP = 500
+# So many who come at once are faster as a group: on PostgreSQL each transaction is a sync.
+MANY = 4
 
 log = logging.getLogger("gateway")
 
@@ -46,6 +50,7 @@ class Writer:
         self._database = database
         self._journal = journal
         self._beat = Beat(database, journal.holder)
+        self._door = Door(database, journal.holder)
         self._beat_every = beat_every
         self._wall = wall
         self._asked: deque[Waiting] = deque()
@@ -90,10 +95,20 @@ class Writer:
         return time.monotonic() - self._up_to if self._behind or self._has_more() else 0.0
 
     def write(self, *, everything: bool = True) -> bool:
-        """One group, if there is anything for one; without ``everything`` only new requests.
+        """Let in who waits, and one group, if there is anything for one and it is ``everything``.
 
         Returns whether all is well.
         """
+        waiting = self._next_waiting()
+        if 0 < len(waiting) < MANY:
+            left = self._let_in(waiting)
+            if left is None:
+                self._behind = self._behind or everything
+                return False
+            waiting = left
+        return not (waiting or everything) or self._write(waiting, everything=everything)
+
+    def _write(self, waiting: Sequence[Waiting], *, everything: bool) -> bool:
         began = time.monotonic()
         progress = self._written
         if everything:
@@ -101,7 +116,7 @@ class Writer:
             # First those in hand: what ends meanwhile is in the progress, or in this group.
             progress = self._progress()
             self._gather()
-        waiting, undone = self._next_waiting(), len(self._undone)
+        undone = len(self._undone)
         to_beat = everything and (progress != self._written or self._is_due(began))
         is_more = bool(waiting or undone or self._closed or self._ended_legs)
         if not (to_beat or is_more):
@@ -146,6 +161,22 @@ class Writer:
             elif not self._asked:
                 self._wake.wait(max(0.0, self._progress_at + EVERY - time.monotonic()))
             self._wake.clear()
+
+    def _let_in(self, waiting: Sequence[Waiting]) -> list[Waiting] | None:
+        """Let in who is new; returns the others, or None where it cannot be written."""
+        others: list[Waiting] = []
+        for place, (asked, future) in enumerate(waiting):
+            try:
+                answer = self._door.let_in(asked)
+            except Exception as error:  # noqa: BLE001 -- whatever it is, nobody is left waiting
+                log.warning("event=ledger_not_written why=%r", str(error))
+                self._refuse([*others, *waiting[place:]], error)
+                return None
+            if answer is None:
+                others.append((asked, future))
+            else:
+                future.set_result(answer)
+        return others
 
     def _next_waiting(self) -> list[Waiting]:
         waiting: list[Waiting] = []

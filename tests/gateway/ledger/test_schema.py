@@ -1,5 +1,6 @@
 """The ledger's tables, made by migrations."""
 
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -31,6 +32,28 @@ def test_several_gateways_may_begin_at_once(database_url: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         for database in pool.map(Database, [database_url] * 4):
             database.close()
+
+
+def test_a_file_is_waited_for_that_another_one_is_making(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.db"
+    making = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    making.execute("BEGIN IMMEDIATE")
+    with ThreadPoolExecutor(1) as pool:
+        database = pool.submit(Database, f"sqlite:///{file}")
+        with pytest.raises(TimeoutError):
+            database.result(0.3)
+        making.execute("ROLLBACK")
+        database.result().close()
+    making.close()
+
+
+def test_a_file_that_another_one_keeps_locked_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.db"
+    making = sqlite3.connect(file, isolation_level=None)
+    making.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StorageError, match="database is locked"):
+        Database(f"sqlite:///{file}")
+    making.close()
 
 
 def test_a_ledger_of_a_newer_version_is_not_touched(database_url: str) -> None:

@@ -15,9 +15,11 @@ import pytest
 
 from fleet.database import BUSY_SECONDS
 from gateway.bill import Admission
+from gateway.ledger.admit import Answer, Asked
 from gateway.ledger.beat import Beat
 from gateway.ledger.chore import Chore
 from gateway.ledger.database import LONGEST_LOG, Database, StorageError
+from gateway.ledger.door import Door
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.upkeep import checkpoint
 from remediator.database import Database as Remediators
@@ -158,6 +160,9 @@ def test_who_commits_leaves_the_sync_to_the_thread(database: Database, disk: Dis
         beat.within(connection, b"2", T0)
     database.sync()
     assert disk.synced == ["gateway.db-wal"] * 2
+    assert Door(database, "ours").let_in(Asked(opened(), "ours-1")) == Answer(Admission.NEW)
+    database.sync()
+    assert disk.synced == ["gateway.db-wal"] * 3
     with database.read() as connection:
         normal = 1
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == normal

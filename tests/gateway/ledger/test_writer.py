@@ -1,12 +1,13 @@
 """The thread that brings the book up to the journal, group by group."""
 
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from gateway.bill import Admission, End, LegEnd
-from gateway.ledger.admit import Asked
+from gateway.ledger.admit import Answer, Asked
 from gateway.ledger.billed import in_progress
 from gateway.ledger.database import StorageError
 from gateway.ledger.journal import Journal, Slot
@@ -172,6 +173,74 @@ def test_the_longer_count_of_both_is_billed(
         journal.close(slot, closed(completion=told))
     assert writer.write()
     assert {name: one.completion for name, one in charged(database).items()} == {"r0": 2, "r1": 5}
+
+
+def ask(writer: Writer, journal: Journal, *names: str) -> "list[Future[Answer]]":
+    return [writer.ask(Asked(opened(name), journal.run()[0])) for name in names]
+
+
+def told(futures: "list[Future[Answer]]") -> list[Admission]:
+    return [future.result(0).admission for future in futures]
+
+
+def test_a_few_new_ones_are_let_in_the_short_way_and_many_as_a_group(
+    database: BrokenDatabase, journal: Journal, writer: Writer
+) -> None:
+    groups = database.groups
+    futures = ask(writer, journal, "r1", "r2", "r3")
+    assert writer.write(everything=False)
+    assert database.groups == groups
+    futures += ask(writer, journal, *(f"r{number}" for number in range(4, 20)))
+    assert writer.write(everything=False)
+    assert database.groups == groups + 1
+    assert told(futures) == [Admission.NEW] * len(futures)
+    holder = journal.holder
+    expected = {f"r{number}": Charged("open", None, 0, holder) for number in range(1, 20)}
+    assert charged(database) == expected
+
+
+def test_one_that_is_known_goes_the_long_way_beside_new_ones(
+    database: BrokenDatabase, journal: Journal, writer: Writer
+) -> None:
+    let_in(writer, journal)
+    groups = database.groups
+    futures = ask(writer, journal, "r2", "r1", "r3")
+    assert writer.write(everything=False)
+    assert told(futures) == [Admission.NEW, Admission.BUSY, Admission.NEW]
+    assert database.groups == groups + 1
+    assert charged(database).keys() == {"r1", "r2", "r3"}
+
+
+@pytest.mark.parametrize("number", [1, 20])
+def test_how_far_the_book_is_behind_is_told_while_new_ones_are_turned_away(
+    database: BrokenDatabase, journal: Journal, writer: Writer, number: int
+) -> None:
+    slot = let_in(writer, journal)
+    journal.add(slot, [1])
+    assert writer.write()
+    assert writer.lag_seconds == 0.0
+    journal.add(slot, [2])
+    database.broken = True
+    futures = ask(writer, journal, *(f"new-{n}" for n in range(number)))
+    assert not writer.write()
+    assert all(isinstance(future.exception(0), StorageError) for future in futures)
+    writer._undone.clear()
+    assert writer.lag_seconds > 0.0
+
+
+def test_who_waits_behind_one_that_is_turned_away_is_turned_away_too(
+    database: BrokenDatabase, journal: Journal, writer: Writer
+) -> None:
+    let_in(writer, journal)
+    database.broken, database.spared = True, 1
+    known, new = ask(writer, journal, "r1", "r2")
+    assert not writer.write(everything=False)
+    for future in (known, new):
+        with pytest.raises(StorageError, match="it is broken"):
+            future.result(0)
+    database.broken = False
+    assert writer.write()
+    assert charged(database)["r1"].state == "open"
 
 
 def test_progress_goes_the_short_way_only_while_it_is_all_there_is(
