@@ -5,10 +5,12 @@ are locked, in the order of their ids; SQLite has one writer at a time anyway.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from sqlalchemy import (
     Connection,
+    Insert,
     Row,
     and_,
     bindparam,
@@ -27,6 +29,19 @@ from gateway.ledger.tables import gateways, legs, moment, requests, runs, second
 
 Item = TypeVar("Item")
 AT_ONCE = 400
+
+_RECORDS = (
+    update(requests)
+    .where(requests.c.id == bindparam("number"))
+    .values(
+        state=bindparam("to_state"),
+        prompt_tokens=bindparam("to_prompt"),
+        completion_tokens=bindparam("to_completion"),
+        finish_reason=bindparam("to_reason"),
+        ended_at=bindparam("to_ended"),
+        holder=bindparam("to_holder"),
+    )
+)
 
 
 def book(connection: Connection, bookings: Sequence[Booking]) -> None:
@@ -129,18 +144,6 @@ def _before(connection: Connection, names: Iterable[str]) -> dict[str, int]:
 def _write_records(connection: Connection, records: Sequence[tuple[int, Record]]) -> None:
     if not records:
         return
-    statement = (
-        update(requests)
-        .where(requests.c.id == bindparam("number"))
-        .values(
-            state=bindparam("to_state"),
-            prompt_tokens=bindparam("to_prompt"),
-            completion_tokens=bindparam("to_completion"),
-            finish_reason=bindparam("to_reason"),
-            ended_at=bindparam("to_ended"),
-            holder=bindparam("to_holder"),
-        )
-    )
     rows = [
         {
             "number": number,
@@ -153,45 +156,56 @@ def _write_records(connection: Connection, records: Sequence[tuple[int, Record]]
         }
         for number, record in records
     ]
-    connection.execute(statement, rows)
+    connection.execute(_RECORDS, rows)
 
 
 def _write_runs(connection: Connection, totals: Mapping[str, tuple[int, int]]) -> None:
     if not totals:
         return
-    statement = insert_into(connection.dialect.name)(runs)
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=[runs.c.run],
-            set_={"completion_tokens": statement.excluded.completion_tokens},
-            where=runs.c.completion_tokens < statement.excluded.completion_tokens,
-        ),
-        [
-            {"run": run, "request": number, "completion_tokens": total}
-            for run, (number, total) in totals.items()
-        ],
-    )
+    rows = [
+        {"run": run, "request": number, "completion_tokens": total}
+        for run, (number, total) in totals.items()
+    ]
+    connection.execute(_runs(connection.dialect.name), rows)
 
 
 def _write_legs(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         return
-    statement = insert_into(connection.dialect.name)(legs)
-    new = statement.excluded
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=[legs.c.run, legs.c.number],
-            set_={
-                "prompt_tokens": new.prompt_tokens,
-                "completion_tokens": new.completion_tokens,
-                "how": new.how,
-                "ended_at": new.ended_at,
-            },
-            # Who was taken for gone tells the truth later.
-            where=and_(legs.c.how == LEFT_BEHIND, new.how != LEFT_BEHIND),
-        ),
-        rows,
+    connection.execute(_legs(connection.dialect.name), rows)
+
+
+# Making a statement costs more than executing it.
+
+
+@cache
+def _runs(kind: str) -> Insert:
+    statement = insert_into(kind)(runs)
+    tokens = statement.excluded.completion_tokens
+    done: Insert = statement.on_conflict_do_update(
+        index_elements=[runs.c.run],
+        set_={"completion_tokens": tokens},
+        where=runs.c.completion_tokens < tokens,
     )
+    return done
+
+
+@cache
+def _legs(kind: str) -> Insert:
+    statement = insert_into(kind)(legs)
+    new = statement.excluded
+    done: Insert = statement.on_conflict_do_update(
+        index_elements=[legs.c.run, legs.c.number],
+        set_={
+            "prompt_tokens": new.prompt_tokens,
+            "completion_tokens": new.completion_tokens,
+            "how": new.how,
+            "ended_at": new.ended_at,
+        },
+        # Who was taken for gone tells the truth later.
+        where=and_(legs.c.how == LEFT_BEHIND, new.how != LEFT_BEHIND),
+    )
+    return done
 
 
 def _last_seen(row: Row[Any], progress: Mapping[int, Progress], at: float) -> Booking:

@@ -11,7 +11,7 @@ import json
 import struct
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import IntEnum
 from zlib import crc32
 
@@ -110,7 +110,7 @@ def unpadded(payload: bytes) -> bytes:
 
 def opened_payload(opened: Opened, run: str) -> bytes:
     """A request's beginning."""
-    return padded(json.dumps({**asdict(opened), "run": run}).encode())
+    return _told(opened, run=run)
 
 
 def leg_payload(backend: str, at: float) -> bytes:
@@ -120,12 +120,18 @@ def leg_payload(backend: str, at: float) -> bytes:
 
 def leg_end_payload(leg: Leg) -> bytes:
     """A leg's end."""
-    return padded(json.dumps(asdict(leg)).encode())
+    return _told(leg)
 
 
 def closed_payload(closed: Closed) -> bytes:
     """A request's end."""
-    return padded(json.dumps(asdict(closed)).encode())
+    return _told(closed)
+
+
+def _told(one: Opened | Leg | Closed, **more: str) -> bytes:
+    # asdict copies all values in depth, for several times the price of all the rest.
+    values = {name: getattr(one, name) for name in one.__dataclass_fields__}
+    return padded(json.dumps(values | more).encode())
 
 
 @dataclass

@@ -10,7 +10,8 @@ from gateway.ledger.chore import Chore
 from gateway.ledger.database import Database
 
 SYNC_EVERY = 0.1
-CHECKPOINT_EVERY = 2.0
+# The first commit after one waits for a sync all the same, as SQLite begins its log anew.
+CHECKPOINT_EVERY = 5.0
 # What is committed meanwhile needs another one: SQLite begins its log anew only where nothing is
 # left to do.
 MOST_AT_ONCE = 5
