@@ -195,7 +195,7 @@ def _configure(
                 break
             except sqlite3.OperationalError as error:
                 # To begin to write ahead SQLite does not wait for others who do it at that moment.
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     raise
                 time.sleep(LOOK_SECONDS)
 
