@@ -96,6 +96,8 @@ def _known(connection: Connection, holder: str, asked: Asked) -> Answer:
         # Its key stands at a request of another id.
         return Answer(Admission.BUSY)
     record = record_of(row)
+    if record.run == asked.run:  # it was written though nobody was told so
+        return Answer(Admission.NEW)
     if record.holder is not None:
         return Answer(Admission.BUSY, record)
     goes_on = asked.resume and record.state == State.PARTIAL

@@ -100,12 +100,8 @@ class Writer:
         Returns whether all is well.
         """
         waiting = self._next_waiting()
-        if 0 < len(waiting) < MANY:
-            left = self._let_in(waiting)
-            if left is None:
-                self._behind = self._behind or everything
-                return False
-            waiting = left
+        if len(waiting) < MANY:
+            waiting = self._let_in(waiting)
         return not (waiting or everything) or self._write(waiting, everything=everything)
 
     def _write(self, waiting: Sequence[Waiting], *, everything: bool) -> bool:
@@ -162,16 +158,15 @@ class Writer:
                 self._wake.wait(max(0.0, self._progress_at + EVERY - time.monotonic()))
             self._wake.clear()
 
-    def _let_in(self, waiting: Sequence[Waiting]) -> list[Waiting] | None:
-        """Let in who is new; returns the others, or None where it cannot be written."""
+    def _let_in(self, waiting: Sequence[Waiting]) -> list[Waiting]:
+        """Let in who is new; returns the others."""
         others: list[Waiting] = []
         for place, (asked, future) in enumerate(waiting):
             try:
                 answer = self._door.let_in(asked)
-            except Exception as error:  # noqa: BLE001 -- whatever it is, nobody is left waiting
-                log.warning("event=ledger_not_written why=%r", str(error))
-                self._refuse([*others, *waiting[place:]], error)
-                return None
+            except Exception:  # noqa: BLE001 -- whatever it is, the group finds it out
+                # Its kept connection may be gone, with a server that is there again.
+                return [*others, *waiting[place:]]
             if answer is None:
                 others.append((asked, future))
             else:

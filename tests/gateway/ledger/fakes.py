@@ -28,12 +28,13 @@ class Clock:
 class BrokenDatabase(Database):
     """Commits nothing while ``broken``; while ``lost`` it commits, and its answer does not come.
 
-    ``spared``: so many first ones go well all the same.
+    ``spared``: so many first ones go well all the same. ``lost_once``: it is lost, once.
     """
 
     broken = False
     lost = False
     spared = 0
+    lost_once = False
     groups = 0
 
     @contextmanager
@@ -51,6 +52,9 @@ class BrokenDatabase(Database):
         return prepared
 
     def fail(self, *, at_last: bool) -> None:
+        if at_last and self.lost_once:
+            self.lost_once = False
+            raise StorageError("the database does not answer as it should: it was lost")
         if self.lost if at_last else self.broken:
             if self.spared > 0:
                 self.spared -= 1

@@ -40,6 +40,16 @@ def test_a_key_is_let_in_once_and_then_is_busy_until_it_has_ended(database: Data
     assert charged(database) == {"r1": Charged("complete", 7, 9, None)}
 
 
+def test_a_run_that_was_let_in_though_it_was_not_told_so_is_let_in(database: Database) -> None:
+    one = opened("r1", key="k")
+    for _ in range(2):
+        assert ask(database, one, "a-1") == Answer(Admission.NEW)
+    end(database, one, "a-1", State.PARTIAL, 5)
+    for _ in range(2):
+        assert ask(database, one, "a-2", resume=True).admission == Admission.NEW
+    assert charged(database) == {"r1": Charged("partial", 7, 5, "g1")}
+
+
 def test_keys_of_other_callers_are_other_keys(database: Database) -> None:
     assert ask(database, opened("r1", key="k"), "a-1").admission == Admission.NEW
     other = opened("r2", key="k", caller="umbrella")

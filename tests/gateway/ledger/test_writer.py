@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from demo.postgresql import PostgreSQL
 from gateway.bill import Admission, End, LegEnd
 from gateway.ledger.admit import Answer, Asked
 from gateway.ledger.billed import in_progress
-from gateway.ledger.database import StorageError
+from gateway.ledger.database import Database, StorageError
 from gateway.ledger.journal import Journal, Slot
 from gateway.ledger.writer import Writer
 from tests.gateway.ledger.fakes import BrokenDatabase, Clock
@@ -226,6 +227,30 @@ def test_how_far_the_book_is_behind_is_told_while_new_ones_are_turned_away(
     assert all(isinstance(future.exception(0), StorageError) for future in futures)
     writer._undone.clear()
     assert writer.lag_seconds > 0.0
+
+
+def test_one_whose_row_was_written_though_it_was_told_otherwise_is_let_in(
+    database: BrokenDatabase, journal: Journal, writer: Writer
+) -> None:
+    database.lost_once = True
+    (future,) = ask(writer, journal, "r1")
+    assert writer.write(everything=False)
+    assert told([future]) == [Admission.NEW]
+    assert charged(database) == {"r1": Charged("open", None, 0, journal.holder)}
+
+
+def test_who_comes_first_after_a_server_was_started_again_is_let_in(tmp_path: Path) -> None:
+    with PostgreSQL() as server:
+        database = Database(server.database())
+        journal = Journal(tmp_path / "journal")
+        writer = Writer(database, journal, BEAT, wall=Clock())
+        let_in(writer, journal)
+        server.stop()
+        server.start()
+        (future,) = ask(writer, journal, "r2")
+        assert writer.write()
+        assert told([future]) == [Admission.NEW]
+        database.close()
 
 
 def test_who_waits_behind_one_that_is_turned_away_is_turned_away_too(
