@@ -2,19 +2,17 @@
 
 import argparse
 import contextlib
-import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 from rich.live import Live
 
 from demo import parts
-from demo.child import NotReadyError, free_ports
+from demo.child import NotReadyError, free_ports, sigterm_as_ctrl_c
 from demo.incident import INTERVAL, LOAD_SECONDS, WAIT, Act, Incident, give_work_to_the_busy_one
 from demo.scene import Scene, look
 from demo.servers import Server
@@ -31,7 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="leave everything up and print URLs")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    sigterm_as_ctrl_c()
     try:
         with tempfile.TemporaryDirectory(prefix="vllm-lifeguard-demo-") as folder:
             return _play(Path(folder), keep=args.keep)
@@ -41,11 +39,6 @@ def main() -> int:
     except KeyboardInterrupt:
         print("ended; nothing was left running", file=sys.stderr)
         return 130
-
-
-def _as_interrupt(number: int, frame: FrameType | None) -> None:
-    del number, frame
-    raise KeyboardInterrupt
 
 
 def _play(folder: Path, *, keep: bool) -> int:

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 
 import requests
 
@@ -72,6 +73,16 @@ class Child:
         """Send a signal to the whole process group."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
+
+
+def sigterm_as_ctrl_c() -> None:
+    """From now on SIGTERM ends this program as Ctrl-C does: what it has started ends before it."""
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise KeyboardInterrupt
 
 
 def free_ports(count: int) -> list[int]:

@@ -15,6 +15,7 @@ from rich.table import Table
 from benchmarks.crash.episode import Side
 from benchmarks.crash.match import Match
 from benchmarks.crash.score import Row, row, rows
+from demo.child import sigterm_as_ctrl_c
 from demo.parts import PartMissingError
 from demo.postgresql import PostgreSQL
 
@@ -84,4 +85,5 @@ def _table(database: str, found: list[Row], everything: Row) -> Table:
 
 
 if __name__ == "__main__":
+    sigterm_as_ctrl_c()
     sys.exit(main())

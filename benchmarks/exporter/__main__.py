@@ -10,7 +10,7 @@ from rich.table import Table
 
 from benchmarks.exporter import measure, real
 from benchmarks.exporter.servers import Servers, page_bytes
-from demo.child import free_ports
+from demo.child import free_ports, sigterm_as_ctrl_c
 from demo.parts import PartMissingError
 
 BACKENDS = int(os.environ.get("BACKENDS", "2000"))
@@ -90,4 +90,5 @@ def _result(ours: measure.Cost, theirs: measure.Cost, asked: dict[str, real.Aske
 
 
 if __name__ == "__main__":
+    sigterm_as_ctrl_c()
     sys.exit(main())

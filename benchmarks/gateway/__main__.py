@@ -20,7 +20,7 @@ from benchmarks.gateway.figures import Figures, figures
 from benchmarks.gateway.load import Plan
 from benchmarks.gateway.measure import plan, seen
 from benchmarks.gateway.peers import PEERS
-from demo.child import NotReadyError
+from demo.child import NotReadyError, sigterm_as_ctrl_c
 from demo.parts import PartMissingError
 
 STREAMS = tuple(map(int, os.environ.get("STREAMS", "100,1000").split(",")))
@@ -137,4 +137,5 @@ def _result(measured: Mapping[str, Figures]) -> str:
 
 
 if __name__ == "__main__":
+    sigterm_as_ctrl_c()
     sys.exit(main())

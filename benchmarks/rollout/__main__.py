@@ -17,7 +17,7 @@ from rich.table import Table
 from benchmarks.gateway.environment import NotInstallableError
 from benchmarks.rollout.score import Score
 from benchmarks.rollout.ways import WAYS, Size
-from demo.child import NotReadyError
+from demo.child import NotReadyError, sigterm_as_ctrl_c
 from demo.parts import PartMissingError
 
 SIZE = Size(int(os.environ.get("STREAMS", "40")), float(os.environ.get("SCALE", "0.2")))
@@ -94,4 +94,5 @@ def _result(found: Score) -> str:
 
 
 if __name__ == "__main__":
+    sigterm_as_ctrl_c()
     sys.exit(main())

@@ -13,6 +13,7 @@ from benchmarks.tournament.episodes import play_for_real, real_result, real_tabl
 from benchmarks.tournament.methods.lifeguard import Lifeguard
 from benchmarks.tournament.rounds import METHODS, SEED, SIZES, specs, tournament
 from benchmarks.tournament.score import by_kind, result, table
+from demo.child import sigterm_as_ctrl_c
 
 SHOWN = 40
 
@@ -58,4 +59,5 @@ def _at_a_real_vllm() -> str:
 
 
 if __name__ == "__main__":
+    sigterm_as_ctrl_c()
     sys.exit(main())

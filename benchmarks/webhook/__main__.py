@@ -20,7 +20,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from demo.child import Child, NotReadyError, free_ports
+from demo.child import Child, NotReadyError, free_ports, sigterm_as_ctrl_c
 
 QUEUED = 1000
 TIMED = 1000
@@ -155,4 +155,5 @@ def _share(took: Sequence[float], share: float) -> float:
 
 
 if __name__ == "__main__":
+    sigterm_as_ctrl_c()
     sys.exit(main())
