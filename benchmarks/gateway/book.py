@@ -35,6 +35,7 @@ from gateway.ledger.beat import Beat
 from gateway.ledger.database import Database
 from gateway.ledger.journal import Journal, Slot
 from gateway.ledger.progress import packed
+from gateway.ledger.upkeep import Upkeep
 from gateway.ledger.writer import EVERY, Writer
 
 STREAMS = 1000
@@ -88,7 +89,9 @@ def _under_load(
 ) -> str:
     journal = Journal(folder / f"journal-{admissions}")
     writer = Writer(database, journal, 3.0)
+    upkeep = Upkeep(database)
     writer.start()
+    upkeep.start()
     thread = next(one for one in threading.enumerate() if one.name == "ledger")
     assert thread.ident is not None  # noqa: S101 -- it is started
     clock = time.pthread_getcpuclockid(thread.ident)
@@ -112,6 +115,7 @@ def _under_load(
     while not (writer.is_done and journal.is_empty):
         time.sleep(EVERY)
     writer.stop()
+    upkeep.stop()
     journal.remove()
     waits.sort()
     shown = "".join(
