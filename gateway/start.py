@@ -21,7 +21,7 @@ from gateway.desk import Desk
 from gateway.finished import GOOD_FOR_SECONDS, Finished
 from gateway.kept import Kept
 from gateway.keys import Keys, KeysError
-from gateway.ledger.database import Database, StorageError
+from gateway.ledger.database import StorageError, SyncedDatabase
 from gateway.ledger.ledger import Ledger
 from gateway.office import Office
 from gateway.questions import Questions
@@ -58,7 +58,7 @@ def main(argv: Sequence[str], *, commands: Sequence[str]) -> int:
         if args.config_check:
             print(f"{args.config_file}: {len(settings.backends)} backends, valid")
             return 0
-        shared = Database(ours.database)
+        shared = SyncedDatabase(ours.database)
         kept = Kept(shared, seal)
         questions = Questions(shared, seal, ours.resume_for, ours.questions_per_caller)
         ledger = Ledger(

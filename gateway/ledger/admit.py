@@ -96,7 +96,9 @@ def _known(connection: Connection, holder: str, asked: Asked) -> Answer:
         # Its key stands at a request of another id.
         return Answer(Admission.BUSY)
     record = record_of(row)
-    if record.run == asked.run:  # it was written though nobody was told so
+    if (
+        record.run == asked.run and record.holder == holder
+    ):  # it was written though nobody was told so
         return Answer(Admission.NEW)
     if record.holder is not None:
         return Answer(Admission.BUSY, record)

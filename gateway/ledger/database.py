@@ -5,6 +5,7 @@ a client's first token waits for a commit, and must not wait for the disk.
 """
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
@@ -44,6 +45,11 @@ class Database(database.Database):
     pragmas: ClassVar[tuple[str, ...]] = PRAGMAS
     _is_synced = True
 
+    def __init__(self, url: str) -> None:
+        """As every database."""
+        self._syncing = threading.Lock()
+        super().__init__(url)
+
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction that is committed at the end of the block, or not at all."""
@@ -57,17 +63,18 @@ class Database(database.Database):
 
     def sync(self) -> None:
         """Let what has been committed survive a power cut. PostgreSQL sees to that itself."""
-        if self._is_synced or self.folder is None:
-            return
-        self._is_synced = True
-        try:
-            _sync(self._log)
-        except OSError as error:
-            self._is_synced = False
-            raise StorageError(f"{self._log}: cannot be synced: {error.strerror}") from error
-        except StorageError:
-            self._is_synced = False
-            raise
+        with self._syncing:  # who finds it synced must not be ahead of who does it
+            if self._is_synced or self.folder is None:
+                return
+            self._is_synced = True
+            try:
+                _sync(self._log)
+            except OSError as error:
+                self._is_synced = False
+                raise StorageError(f"{self._log}: cannot be synced: {error.strerror}") from error
+            except StorageError:
+                self._is_synced = False
+                raise
 
     @cached_property
     def _log(self) -> str:
@@ -90,6 +97,12 @@ class Database(database.Database):
                 return int(pages)
         except self._engine.dialect.loaded_dbapi.Error as error:
             raise self._failure(error) from error
+
+
+class SyncedDatabase(Database):
+    """Syncs at each commit: for what is rare, and for whom no thread does it."""
+
+    pragmas: ClassVar[tuple[str, ...]] = (*PRAGMAS, "synchronous = FULL")
 
 
 def _sync(path: str) -> None:

@@ -75,6 +75,7 @@ class Gone:
                 self._keep(connection, self._orphans(connection, one.holder, runs))
                 bookings = [run.booking(at) for run in runs]
                 ended += book.adopt(connection, one.holder, bookings, at)
+            self._database.sync()  # the journal is on the disk, and is there no more after this
             one.remove()
             log.info("event=journal_recovered holder=%s requests=%d", one.holder, len(runs))
         return ended

@@ -62,6 +62,7 @@ class Writer:
         self._beat_at = self._progress_at = float("-inf")
         self._up_to = time.monotonic()
         self._behind = False
+        self._well = True  # the last group was written: else nobody waits for two failures
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
@@ -100,9 +101,12 @@ class Writer:
         Returns whether all is well.
         """
         waiting = self._next_waiting()
-        if len(waiting) < MANY:
+        if waiting and len(waiting) < MANY and self._well:
+            self._behind = self._behind or everything  # it may have to wait, and so has the rest
             waiting = self._let_in(waiting)
-        return not (waiting or everything) or self._write(waiting, everything=everything)
+        if waiting or everything:
+            self._well = self._write(waiting, everything=everything)
+        return self._well
 
     def _write(self, waiting: Sequence[Waiting], *, everything: bool) -> bool:
         began = time.monotonic()

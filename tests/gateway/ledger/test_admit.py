@@ -44,6 +44,10 @@ def test_a_run_that_was_let_in_though_it_was_not_told_so_is_let_in(database: Dat
     one = opened("r1", key="k")
     for _ in range(2):
         assert ask(database, one, "a-1") == Answer(Admission.NEW)
+    end(database, one, "a-1", State.FAILED)
+    # Another gateway has ended it meanwhile: it is in hand again, and nobody else's.
+    assert ask(database, one, "a-1").admission == Admission.NEW
+    assert ask(database, opened("r2", key="k"), "b-1", holder="g2").admission == Admission.BUSY
     end(database, one, "a-1", State.PARTIAL, 5)
     for _ in range(2):
         assert ask(database, one, "a-2", resume=True).admission == Admission.NEW

@@ -18,12 +18,13 @@ from gateway.bill import Admission
 from gateway.ledger.admit import Answer, Asked
 from gateway.ledger.beat import Beat
 from gateway.ledger.chore import Chore
-from gateway.ledger.database import LONGEST_LOG, Database, StorageError
+from gateway.ledger.database import LONGEST_LOG, Database, StorageError, SyncedDatabase
 from gateway.ledger.door import Door
+from gateway.ledger.journal import Journal
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.upkeep import checkpoint
 from remediator.database import Database as Remediators
-from tests.gateway.ledger.making import T0, closed, opened
+from tests.gateway.ledger.making import T0, closed, killed, opened
 
 PAGE = 4096
 # What SQLite does without being told.
@@ -186,6 +187,31 @@ def test_a_folder_where_sqlite_cannot_write_ahead_has_nothing_to_sync(
     (tmp_path / "gateway.db-wal").unlink()
     database.sync()
     assert disk.synced == []
+
+
+def test_who_has_no_thread_for_it_syncs_at_each_commit(tmp_path: Path) -> None:
+    database = SyncedDatabase(f"sqlite:///{tmp_path / 'gateway.db'}")
+    with database.read() as connection:
+        full = 2
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == full
+    database.close()
+
+
+def test_a_dead_gateways_journal_stays_until_its_bill_is_synced(tmp_path: Path, disk: Disk) -> None:
+    url, folder = f"sqlite:///{tmp_path / 'gateway.db'}", tmp_path / "j"
+    left = Journal(folder)
+    left.open(opened(), left.run())
+    killed(left)
+    files = sorted(folder.iterdir())
+    ledger = Ledger(url, folder, takeover_after=60.0)
+    disk.fault = errno.EIO
+    with pytest.raises(StorageError, match="cannot be synced"):
+        ledger.start()
+    assert set(files) <= set(folder.iterdir())
+    disk.fault = 0
+    ledger.start()
+    assert not set(files) & set(folder.iterdir())
+    ledger.shut()
 
 
 def test_a_request_is_let_in_while_the_disk_syncs(tmp_path: Path, disk: Disk) -> None:
