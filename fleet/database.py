@@ -189,15 +189,20 @@ def _configure(
     connection.isolation_level = None  # the driver begins no transactions; _begin does
     deadline = time.monotonic() + BUSY_SECONDS
     for pragma in pragmas:
-        while True:
-            try:
-                connection.execute(f"PRAGMA {pragma}").close()
-                break
-            except sqlite3.OperationalError as error:
-                # To begin to write ahead SQLite does not wait for others who do it at that moment.
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise
-                time.sleep(LOOK_SECONDS)
+        _set(connection, pragma, deadline)
+
+
+def _set(connection: sqlite3.Connection, pragma: str, deadline: float) -> None:
+    """To begin to write ahead, SQLite itself does not wait for who does so at that moment."""
+    while True:
+        try:
+            connection.execute(f"PRAGMA {pragma}").close()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(LOOK_SECONDS)
+        else:
+            return
 
 
 def _begin(connection: Connection) -> None:

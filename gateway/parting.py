@@ -174,7 +174,7 @@ class Parting:
         return json.dumps(snapshot(self._stream)).encode() if self._can_go_on else None
 
     async def _cut_off(self, why: str, reason: str) -> None:
-        """Send a frame that no client takes for the answer's end, once it is kept."""
+        """Send a frame that no client takes for the answer's end, once it is kept durably."""
         refusal = Refusal(503, f"the answer was cut off: {why}", retry_after=1)
         office = self._office
         token = office.seal.token(self._caller, office.wall()) if self._can_go_on else None

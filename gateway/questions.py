@@ -27,7 +27,7 @@ class Questions:
         self._most = most
 
     def keep(self, question: Question, now: float) -> bool:
-        """Keep it, in place of one of the same name; tells whether there was room."""
+        """Keep it durably, in place of one of the same name; tells whether there was room."""
         name, caller = question_id(question.caller, question.request_id), question.caller
         row = {
             "id": name,

@@ -18,7 +18,7 @@ class Shelf:
         self._writing: asyncio.Task[None] | None = None
 
     async def keep(self, left: Left) -> None:
-        """Return once it is kept: give the token out after that."""
+        """Return once it is kept durably: give the token out after that."""
         loop = asyncio.get_running_loop()
         kept: asyncio.Future[None] = loop.create_future()
         self._waiting.append((left, kept))

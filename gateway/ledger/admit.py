@@ -11,7 +11,7 @@ from sqlalchemy import Connection, or_, select, update
 
 from gateway.bill import Admission, End, Opened
 from gateway.ledger.record import FREE, Record, State, word
-from gateway.ledger.rows import insert_into, new_row, record_of
+from gateway.ledger.rows import insert_new, new_row, record_of
 from gateway.ledger.tables import requests
 
 
@@ -37,11 +37,7 @@ def admit(connection: Connection, holder: str, asked: Sequence[Asked]) -> list[A
     if not asked:
         return []
     rows = sorted((new_row(one.opened, one.run, holder) for one in asked), key=_identity)
-    statement = (
-        insert_into(connection.dialect.name)(requests)
-        .on_conflict_do_nothing()
-        .returning(requests.c.run)
-    )
+    statement = insert_new(connection.dialect.name).returning(requests.c.run)
     new = set(connection.scalars(statement, rows))
     return [
         Answer(Admission.NEW) if one.run in new else _known(connection, holder, one)
@@ -96,9 +92,8 @@ def _known(connection: Connection, holder: str, asked: Asked) -> Answer:
         # Its key stands at a request of another id.
         return Answer(Admission.BUSY)
     record = record_of(row)
-    if (
-        record.run == asked.run and record.holder == holder
-    ):  # it was written though nobody was told so
+    is_ours = record.run == asked.run and record.holder == holder
+    if is_ours:  # it was written, though nobody was told so
         return Answer(Admission.NEW)
     if record.holder is not None:
         return Answer(Admission.BUSY, record)

@@ -24,7 +24,7 @@ from gateway.bill import Opened
 from gateway.ledger.entries import LEFT_BEHIND
 from gateway.ledger.progress import Progress, serial_of, unpacked
 from gateway.ledger.record import FREE, Booking, Leg, Record, State, booked, failed, word
-from gateway.ledger.rows import insert_into, leg_row, new_row, record_of
+from gateway.ledger.rows import insert_into, insert_new, leg_row, new_row, record_of
 from gateway.ledger.tables import gateways, legs, moment, requests, runs, seconds
 
 Item = TypeVar("Item")
@@ -116,7 +116,7 @@ def _counts(booking: Booking) -> bool:
 
 def _insert_lost(connection: Connection, booking: Booking) -> None:
     row = new_row(booking.opened, booking.run, None)
-    statement = insert_into(connection.dialect.name)(requests).on_conflict_do_nothing()
+    statement = insert_new(connection.dialect.name)
     done = connection.execute(statement.values(**row))
     if done.rowcount == 0:
         connection.execute(statement.values(**row | {"idempotency_key": None}))

@@ -1,7 +1,7 @@
 """I/O: the ledger's database, and what is said when it does not work.
 
 On SQLite a commit outlives the process; a power cut only once it is synced, which is a step apart:
-a client's first token waits for a commit, and must not wait for the disk.
+a client's first token waits for a commit, and is not to wait for the disk.
 """
 
 import os
@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar
 
 from sqlalchemy import Connection
@@ -69,9 +70,6 @@ class Database(database.Database):
             self._is_synced = True
             try:
                 _sync(self._log)
-            except OSError as error:
-                self._is_synced = False
-                raise StorageError(f"{self._log}: cannot be synced: {error.strerror}") from error
             except StorageError:
                 self._is_synced = False
                 raise
@@ -106,13 +104,12 @@ class SyncedDatabase(Database):
 
 
 def _sync(path: str) -> None:
-    """Raises OSError."""
+    """Raises StorageError."""
     try:
-        log = os.open(path, os.O_RDONLY)
+        with Path(path).open("rb") as log:
+            # macOS has no fdatasync.
+            getattr(os, "fdatasync", os.fsync)(log.fileno())
     except FileNotFoundError:  # where SQLite cannot write ahead, its commits sync by themselves
         return
-    try:
-        # macOS has no fdatasync.
-        getattr(os, "fdatasync", os.fsync)(log)
-    finally:
-        os.close(log)
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be synced: {error.strerror}") from error

@@ -7,7 +7,7 @@ way to do that takes ten times as long, and a client's first token waits for it.
 from gateway.bill import Admission
 from gateway.ledger.admit import Answer, Asked
 from gateway.ledger.database import Database
-from gateway.ledger.rows import insert_into, new_row
+from gateway.ledger.rows import insert_new, new_row
 from gateway.ledger.tables import requests
 
 _COLUMNS = tuple(column.name for column in requests.columns if column is not requests.c.id)
@@ -19,8 +19,7 @@ class Door:
     def __init__(self, database: Database, holder: str) -> None:
         self._database = database
         self._holder = holder
-        statement = insert_into(database.kind)(requests).on_conflict_do_nothing()
-        self._insert = database.prepared(statement, _COLUMNS)
+        self._insert = database.prepared(insert_new(database.kind), _COLUMNS)
 
     def let_in(self, asked: Asked) -> Answer | None:
         """Let it in as a transaction of its own; None: there is one of its id or key already.

@@ -1,13 +1,14 @@
 """Values of the ledger as rows, and rows as values."""
 
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Row
+from sqlalchemy import Insert, Row
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gateway.bill import Opened
 from gateway.ledger.record import Leg, Record, State, word
-from gateway.ledger.tables import moment, seconds
+from gateway.ledger.tables import moment, requests, seconds
 
 
 def new_row(opened: Opened, run: str, holder: str | None) -> dict[str, Any]:
@@ -54,6 +55,13 @@ def leg_row(number: int, run: str, leg: Leg) -> dict[str, Any]:
         "how": word(leg.how),
         "ended_at": moment(leg.at),
     }
+
+
+@cache
+def insert_new(kind: str) -> Insert:
+    """The INSERT of a request that does nothing where its id or its key is there already."""
+    statement: Insert = insert_into(kind)(requests).on_conflict_do_nothing()
+    return statement
 
 
 def insert_into(kind: str) -> Any:  # noqa: ANN401 -- the two have no common type

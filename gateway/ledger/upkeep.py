@@ -1,7 +1,8 @@
 """I/O: what SQLite would do at a commit, and whoever waits for that commit would wait for.
 
 One thread syncs the log, so that what was committed survives a power cut. Another one brings the
-file up to the log. Both may take as long as the disk does; commits wait for neither.
+file up to the log. Both may take as long as the disk does: no commit waits for them, except the
+first one after the file was brought up, which begins the log anew.
 """
 
 from functools import partial
@@ -10,7 +11,6 @@ from gateway.ledger.chore import Chore
 from gateway.ledger.database import Database
 
 SYNC_EVERY = 0.1
-# The first commit after one waits for a sync all the same, as SQLite begins its log anew.
 CHECKPOINT_EVERY = 5.0
 # What is committed meanwhile needs another one: SQLite begins its log anew only where nothing is
 # left to do.
@@ -18,7 +18,7 @@ MOST_AT_ONCE = 5
 
 
 class Upkeep:
-    """Done while it is started. PostgreSQL has processes of its own for it: there is none."""
+    """What is done while it is started; nothing on PostgreSQL, which does it itself."""
 
     def __init__(self, database: Database) -> None:
         self._chores: tuple[Chore, ...] = ()

@@ -62,7 +62,7 @@ class Writer:
         self._beat_at = self._progress_at = float("-inf")
         self._up_to = time.monotonic()
         self._behind = False
-        self._well = True  # the last group was written: else nobody waits for two failures
+        self._well = True  # where the last group was not written, the door is not tried first
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
@@ -102,7 +102,7 @@ class Writer:
         """
         waiting = self._next_waiting()
         if waiting and len(waiting) < MANY and self._well:
-            self._behind = self._behind or everything  # it may have to wait, and so has the rest
+            self._behind = self._behind or everything  # the door may block
             waiting = self._let_in(waiting)
         if waiting or everything:
             self._well = self._write(waiting, everything=everything)
