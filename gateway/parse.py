@@ -91,6 +91,8 @@ class Parser:
 
     def on_headers_complete(self) -> None:
         """The head is there: a body that is announced too large is not waited for."""
+        if self._parser.should_upgrade():
+            return  # it comes again, without the offer
         length = self._headers.get("content-length", "0")
         if length.isdecimal() and int(length) > self._largest_body:
             self._too_large()
@@ -137,11 +139,18 @@ class Parser:
         method = self._parser.get_method().decode("latin-1")
         if method == "CONNECT":
             self._refuse(HTTPStatus.BAD_REQUEST, "this is no proxy")
-        lines = [f"{method} {self._target.decode('latin-1')} HTTP/1.1"]
+        version = self._parser.get_http_version()
+        lines = [f"{method} {self._target.decode('latin-1')} HTTP/{version}"]
         lines += [f"{k}: {v}" for k, v in self._headers.items() if k not in OFFER]
+        lines += [f"connection: {option}" for option in self._options() if option not in OFFER]
         self._parser = httptools.HttpRequestParser(self)
         self._begin()
         return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+    def _options(self) -> list[str]:
+        """What the client wants of this connection: ``close``, say."""
+        named = self._headers.get("connection", "").lower().split(",")
+        return [option for name in named if (option := name.strip())]
 
     def _count(self, size: int) -> None:
         self._head_size += size

@@ -1,0 +1,157 @@
+"""The requests in a connection's bytes, however they are cut."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from gateway.parse import LARGEST_HEAD, Parser
+from gateway.reply import Request
+
+LARGEST_BODY = 100
+OFFER = b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as it was told."""
+
+    line: str
+    body: bytes
+    keep_alive: bool = True
+    chunks: bool = True
+
+
+@dataclass
+class FakeTaker:
+    """Notes what it is told."""
+
+    asked_for: list[Asked] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    expected_times: int = 0
+    refused_times: int = 0
+
+    def asked(self, request: Request, *, keep_alive: bool, chunks: bool) -> None:
+        query = f"?{request.query}" if request.query else ""
+        line = f"{request.method} {request.path}{query}"
+        self.asked_for.append(Asked(line, request.body, keep_alive, chunks))
+        self.headers.append(dict(request.headers))
+
+    def expected(self) -> None:
+        self.expected_times += 1
+
+    def refused(self) -> None:
+        self.refused_times += 1
+
+
+@pytest.fixture
+def taker() -> FakeTaker:
+    return FakeTaker()
+
+
+@pytest.fixture
+def parser(taker: FakeTaker) -> Parser:
+    return Parser(taker, LARGEST_BODY)
+
+
+def post(*headers: bytes, body: bytes = b"", version: bytes = b"1.1") -> bytes:
+    lines = (b"POST /v1/completions HTTP/" + version, b"Content-Length: %d" % len(body), *headers)
+    return b"\r\n".join((*lines, b"", body))
+
+
+SAID = Asked("POST /v1/completions", b"abc")
+CHUNKED = (
+    b"POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"1\r\na\r\n2;x=y\r\nbc\r\n0\r\nTrailer: t\r\n\r\n"
+)
+PIPELINED = {
+    "sized": post(body=b"abc"),
+    "chunked": CHUNKED,
+    "offering": post(b"Connection: Upgrade", OFFER[:-2], body=b"abc"),
+    "offering in chunks": CHUNKED.replace(b"\r\n", b"\r\nConnection: Upgrade\r\n" + OFFER, 1),
+}
+
+
+@pytest.mark.parametrize("first", PIPELINED)
+@pytest.mark.parametrize("second", PIPELINED)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_each_is_told_once_and_in_full_however_the_bytes_come(
+    parser: Parser, taker: FakeTaker, first: str, second: str, size: int
+) -> None:
+    data = PIPELINED[first] + PIPELINED[second] + b"GET /v1/models?x=1 HTTP/1.1\r\n\r\n"
+    for start in range(0, len(data), size):
+        parser.feed(data[start : start + size])
+    assert taker.asked_for == [SAID, SAID, Asked("GET /v1/models?x=1", b"")]
+    assert parser.refusal is None
+
+
+@pytest.mark.parametrize(
+    ("option", "version", "keep_alive", "chunks"),
+    [
+        (b"Upgrade", b"1.1", True, True),
+        (b"close, Upgrade", b"1.1", False, True),
+        (b"Upgrade , Close", b"1.1", False, True),
+        (b"Upgrade", b"1.0", False, False),
+        (b"Upgrade, keep-alive", b"1.0", True, False),
+    ],
+)
+def test_an_offer_is_passed_over_and_the_rest_of_its_head_is_not(  # noqa: PLR0913 -- one table
+    parser: Parser,
+    taker: FakeTaker,
+    option: bytes,
+    version: bytes,
+    *,
+    keep_alive: bool,
+    chunks: bool,
+) -> None:
+    head = (b"Connection: " + option, OFFER[:-2], b"X-Request-Id: r1")
+    parser.feed(post(*head, body=b"abc", version=version))
+    assert taker.asked_for == [Asked("POST /v1/completions", b"abc", keep_alive, chunks)]
+    (headers,) = taker.headers
+    assert headers["x-request-id"] == "r1"
+    assert not headers.keys() & {"upgrade", "http2-settings"}
+
+
+@pytest.mark.parametrize("offer", [(), (b"Connection: Upgrade", OFFER[:-2])])
+def test_who_waits_to_be_told_to_send_its_body_is_told_once(
+    parser: Parser, taker: FakeTaker, offer: tuple[bytes, ...]
+) -> None:
+    request = post(b"Expect: 100-continue", *offer, body=b"abc")
+    parser.feed(request[:-3])
+    assert (taker.expected_times, parser.expects) == (1, True)
+    parser.feed(request[-3:])
+    assert (taker.expected_times, parser.expects) == (1, False)
+    assert taker.asked_for == [SAID]
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "why"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400, "this is not HTTP/1.1"),
+        (b"CONNECT example.org:443 HTTP/1.1\r\n\r\n", 400, "this is no proxy"),
+        (b"GET /\xff\x00 HTTP/1.1\r\n\r\n", 400, "this is not HTTP/1.1"),
+        (post(b"Transfer-Encoding: chunked", body=b"abc"), 400, "this is not HTTP/1.1"),
+        (post(b"Content-Length: 4", body=b"abcd"), 400, "this is not HTTP/1.1"),
+        (post(b"X: " + b"x" * LARGEST_HEAD), 431, "the head is too large"),
+        (post(body=b"x" * 101), 413, "the body is larger than 100 bytes"),
+        (post(b"Connection: Upgrade", OFFER[:-2], body=b"x" * 101), 413, "the body is larger"),
+        (CHUNKED.replace(b"1\r\na", b"65\r\n" + b"x" * 101), 413, "the body is larger"),
+    ],
+)
+def test_what_is_none_is_refused_once_and_nothing_is_read_after_it(
+    parser: Parser, taker: FakeTaker, data: bytes, status: int, why: str
+) -> None:
+    parser.feed(data)
+    parser.feed(post(body=b"abc"))
+    assert parser.refusal is not None
+    assert parser.refusal.status == status
+    assert why in parser.refusal.message
+    assert taker.refused_times == 1
+    assert taker.asked_for == []
+
+
+def test_a_body_that_is_announced_too_large_is_not_waited_for(
+    parser: Parser, taker: FakeTaker
+) -> None:
+    parser.feed(b"POST / HTTP/1.1\r\nContent-Length: 101\r\nExpect: 100-continue\r\n\r\n")
+    assert taker.refused_times == 1
+    assert taker.expected_times == 0
