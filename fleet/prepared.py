@@ -18,8 +18,8 @@ class Prepared:
     """Belongs to one thread; any may close it when that one has ended.
 
     Has a connection of its own that is no part of the engine's pool. One on which something failed
-    is thrown away; the next time there is a new one. ``told`` makes what is raised out of what the
-    driver raises.
+    is thrown away; the next time there is a new one, and at once where it had only been lost since.
+    ``told`` makes what is raised out of what the driver raises.
     """
 
     def __init__(
@@ -46,20 +46,28 @@ class Prepared:
         self._cursor: DBAPICursor | None = None
 
     def execute(self, values: Mapping[str, Any]) -> int:
-        """Do it, and commit; returns how many rows it concerned."""
+        """Do it, and commit; returns how many rows it concerned.
+
+        Where its answer was lost with the connection it is done twice.
+        """
         given = {**self._fixed, **values}
         for name, processor in self._processors:
             given[name] = processor(given[name])
+        kept = self._cursor
         try:
-            cursor = self._cursor or self._opened()
+            cursor = kept or self._opened()
             if self._order is None:
                 cursor.execute(self._sql, given)
             else:
                 cursor.execute(self._sql, tuple([given[name] for name in self._order]))
         except self._failures as error:
+            was_lost = kept is not None and self._is_lost(error, kept)
             self.close()
-            raise self._told(error) from error
-        return cursor.rowcount
+            if not was_lost:
+                raise self._told(error) from error
+        else:
+            return cursor.rowcount
+        return self.execute(values)
 
     def close(self) -> None:
         """Close its connection."""
@@ -67,6 +75,11 @@ class Prepared:
         if cursor is not None:
             with suppress(*self._failures):
                 cursor.connection.close()
+
+    def _is_lost(self, error: Any, cursor: DBAPICursor) -> bool:  # noqa: ANN401 -- the driver's own
+        """Whether the server is gone that was there the last time; another one may be there."""
+        connection: Any = cursor.connection
+        return self._engine.dialect.is_disconnect(error, connection, cursor)
 
     def _opened(self) -> DBAPICursor:
         pooled = self._engine.raw_connection()

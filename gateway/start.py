@@ -19,17 +19,16 @@ from gateway.admin import Admin
 from gateway.collector import GatewayCollector
 from gateway.desk import Desk
 from gateway.finished import GOOD_FOR_SECONDS, Finished
-from gateway.kept import Kept
 from gateway.keys import Keys, KeysError
-from gateway.ledger.database import StorageError, SyncedDatabase
-from gateway.ledger.ledger import Ledger
+from gateway.ledger.database import StorageError
+from gateway.ledger.segment import JournalError
 from gateway.office import Office
-from gateway.questions import Questions
 from gateway.seal import KEY_BYTES, Seal
 from gateway.seal_key import SealKeyError
 from gateway.serve import run, serve
 from gateway.shelf import Shelf
 from gateway.standing import Standing
+from gateway.stores import Stores
 from gateway.turn import Turn
 from gateway.upstream import Upstreams
 
@@ -43,7 +42,10 @@ log = logging.getLogger("gateway")
 
 
 def main(argv: Sequence[str], *, commands: Sequence[str]) -> int:
-    """Serve until SIGTERM. Returns 0, 1 if it cannot listen, 2 if the settings are bad."""
+    """Serve until SIGTERM.
+
+    Returns 0, 1 if it cannot listen, 2 if the settings are bad or what they name cannot be used.
+    """
     args = _parser(commands).parse_args(argv)
     logging.basicConfig(
         stream=sys.stderr,
@@ -58,35 +60,17 @@ def main(argv: Sequence[str], *, commands: Sequence[str]) -> int:
         if args.config_check:
             print(f"{args.config_file}: {len(settings.backends)} backends, valid")
             return 0
-        shared = SyncedDatabase(ours.database)
-        kept = Kept(shared, seal)
-        questions = Questions(shared, seal, ours.resume_for, ours.questions_per_caller)
-        ledger = Ledger(
-            ours.database,
-            ours.journal_folder,
-            takeover_after=ours.takeover_after,
-            keep=kept.adopt,
-        )
+        stores = Stores(ours, seal)
+        return _serve(settings, ours, args.listen, keys, stores)
     except (SettingsError, KeysError, SealKeyError) as error:
         print(error, file=sys.stderr)
         return BAD_SETTINGS
     except StorageError as error:
         print(f"{args.config_file}: gateway.database: {error}", file=sys.stderr)
         return BAD_SETTINGS
-    return _serve(settings, ours, args.listen, _Parts(keys, seal, ledger, kept, questions))
-
-
-class _Parts:
-    """What is opened before anything is served."""
-
-    def __init__(
-        self, keys: Keys, seal: Seal, ledger: Ledger, kept: Kept, questions: Questions
-    ) -> None:
-        self.keys = keys
-        self.seal = seal
-        self.ledger = ledger
-        self.kept = kept
-        self.questions = questions
+    except JournalError as error:
+        print(f"{args.config_file}: gateway.journal_folder: {error}", file=sys.stderr)
+        return BAD_SETTINGS
 
 
 def _parser(commands: Sequence[str]) -> argparse.ArgumentParser:
@@ -116,34 +100,41 @@ def _seal_keys(ours: GatewaySettings) -> Sequence[bytes]:
     return seal_key.read(ours.resume_key_file)
 
 
-def _serve(settings: Settings, ours: GatewaySettings, listen: Listen, parts: _Parts) -> int:
+def _serve(
+    settings: Settings, ours: GatewaySettings, listen: Listen, keys: Keys, stores: Stores
+) -> int:
     try:
         sock = listen.bound()
     except OSError as error:
         print(f"--web.listen-address: {listen}: {error.strerror}", file=sys.stderr)
         return CANNOT_LISTEN
-    sock.setblocking(False)  # noqa: FBT003 -- its name
+    with sock:
+        sock.setblocking(False)  # noqa: FBT003 -- its name
+        office = _office(settings, ours, stores)
+        own = registry(GatewayCollector(office, lambda: stores.ledger.lag_seconds))
+        desk = Desk(office, keys, Admin(office, ours.admin_token_file), own)
+        ended = stores.ledger.start()
+        if ended:
+            log.warning("event=bills_closed requests=%d", ended)
+        log.info("event=started listen=%s backends=%d", listen, len(office.standings))
+        run(serve(office, desk, sock))
+    if not stores.ledger.drain(DRAIN_LEDGER_SECONDS):
+        log.warning("event=ledger_not_drained")
+    stores.ledger.shut()
+    log.info("event=stopped")
+    return 0
+
+
+def _office(settings: Settings, ours: GatewaySettings, stores: Stores) -> Office:
     turn = Turn()
-    office = Office(
+    return Office(
         settings=ours,
         standings=tuple(Standing(b) for b in settings.backends if b.kind is Kind.VLLM),
         upstreams=Upstreams(ours.connect_timeout, turn),
         turn=turn,
-        bill=parts.ledger,
-        seal=parts.seal,
-        shelf=Shelf(parts.kept),
-        questions=parts.questions,
+        bill=stores.ledger,
+        seal=stores.seal,
+        shelf=Shelf(stores.kept),
+        questions=stores.questions,
         finished=Finished(min(GOOD_FOR_SECONDS, ours.resume_for)),
     )
-    own = registry(GatewayCollector(office, lambda: parts.ledger.lag_seconds))
-    desk = Desk(office, parts.keys, Admin(office, ours.admin_token_file), own)
-    ended = parts.ledger.start()
-    if ended:
-        log.warning("event=bills_closed requests=%d", ended)
-    log.info("event=started listen=%s backends=%d", listen, len(office.standings))
-    run(serve(office, desk, sock))
-    if not parts.ledger.drain(DRAIN_LEDGER_SECONDS):
-        log.warning("event=ledger_not_drained")
-    parts.ledger.shut()
-    log.info("event=stopped")
-    return 0

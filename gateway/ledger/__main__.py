@@ -16,7 +16,7 @@ from fleet.backend import Backend, Kind
 from fleet.mistake import shown
 from fleet.settings import Settings, SettingsError, load
 from gateway.ledger import billed, marks, reconcile, report
-from gateway.ledger.database import Database, StorageError
+from gateway.ledger.database import Database, StorageError, SyncedDatabase
 from gateway.ledger.reconcile import Mark
 from gateway.ledger.report import By
 
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None, *, take: Take = marks.take) -> int:
         print(error, file=sys.stderr)
         return BAD_USE
     try:
-        database = Database(url)
+        database = SyncedDatabase(url)
     except StorageError as error:
         print(f"{arguments.config_file}: gateway.database: {error}", file=sys.stderr)
         return NO_DATABASE

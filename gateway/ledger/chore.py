@@ -4,16 +4,14 @@ import logging
 import threading
 from collections.abc import Callable
 
-from gateway.ledger.database import StorageError
-
 log = logging.getLogger("gateway")
 
 
 class Chore:
     """Done while it is started, each time ``every`` seconds after the last one, and at the end.
 
-    ``done`` says in one word what is done then. A failure (StorageError) is logged once until it is
-    over, or is another one.
+    ``done`` says in one word what is done then. A failure is logged once until it is over, or is
+    another one.
     """
 
     def __init__(self, done: str, every: float, do: Callable[[], None]) -> None:
@@ -40,7 +38,7 @@ class Chore:
         why = ""
         try:
             self._do()
-        except StorageError as error:
+        except Exception as error:  # noqa: BLE001 -- whatever it is, it is tried again
             why = str(error)
             if why != self._why:
                 log.warning("event=ledger_not_%s why=%r", self._done, why)

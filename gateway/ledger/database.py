@@ -76,9 +76,9 @@ class Database(database.Database):
 
     @cached_property
     def _log(self) -> str:
+        query = "SELECT file FROM pragma_database_list WHERE name = 'main'"
         with self.read() as connection:
-            main = connection.exec_driver_sql("PRAGMA database_list").first()
-        return f"{main.file}-wal" if main else ""
+            return f"{connection.exec_driver_sql(query).scalar_one()}-wal"
 
     def checkpoint(self) -> int:
         """Bring SQLite's file up to what was written ahead of it, without holding up who writes.
@@ -98,9 +98,14 @@ class Database(database.Database):
 
 
 class SyncedDatabase(Database):
-    """Syncs at each commit: for what is rare, and for whom no thread does it."""
+    """Syncs after each commit: for what is rare, and for whom no thread does it."""
 
-    pragmas: ClassVar[tuple[str, ...]] = (*PRAGMAS, "synchronous = FULL")
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Committed and synced at the end of the block; nobody else who writes waits for that."""
+        with super().write() as connection:
+            yield connection
+        self.sync()
 
 
 def _sync(path: str) -> None:

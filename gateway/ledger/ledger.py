@@ -17,6 +17,7 @@ from gateway.ledger.admit import Answer, Asked
 from gateway.ledger.database import Database, StorageError
 from gateway.ledger.gone import Gone, Keep, forget
 from gateway.ledger.journal import SEGMENT_BYTES, Journal, Slot
+from gateway.ledger.segment import JournalError
 from gateway.ledger.upkeep import Upkeep
 from gateway.ledger.writer import Writer
 
@@ -56,7 +57,11 @@ class Ledger:
 
     def start(self) -> int:
         """Book what killed gateways left, then begin; returns how many requests that ended."""
-        ended = self._gone.recover()
+        try:
+            ended = self._gone.recover()
+        except OSError as error:
+            place = error.filename or self._folder
+            raise JournalError(f"{place}: cannot be recovered: {error.strerror}") from None
         self._writer.start()
         self._upkeep.start()
         self._looks.start()
@@ -171,9 +176,11 @@ class Ledger:
             try:
                 with self._database.write() as connection:
                     book.leave(connection, self._journal.holder)
+                self._database.sync()
             except StorageError as error:
                 log.warning("event=ledger_not_left why=%r", str(error))
-            self._journal.remove()
+            else:
+                self._journal.remove()
         self._upkeep.stop()
         self._database.close()
 

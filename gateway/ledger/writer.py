@@ -62,7 +62,7 @@ class Writer:
         self._beat_at = self._progress_at = float("-inf")
         self._up_to = time.monotonic()
         self._behind = False
-        self._well = True  # where the last group was not written, the door is not tried first
+        self._well = True  # where the last attempt failed, the next one is a group
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
@@ -101,11 +101,16 @@ class Writer:
         Returns whether all is well.
         """
         waiting = self._next_waiting()
-        if waiting and len(waiting) < MANY and self._well:
-            self._behind = self._behind or everything  # the door may block
+        was_behind = self._behind
+        self._behind = was_behind or bool(waiting)  # while the database keeps us waiting
+        if self._well and 0 < len(waiting) < MANY:
             waiting = self._let_in(waiting)
+            if not self._well:
+                return False
         if waiting or everything:
             self._well = self._write(waiting, everything=everything)
+        if self._well and not everything:
+            self._behind = was_behind
         return self._well
 
     def _write(self, waiting: Sequence[Waiting], *, everything: bool) -> bool:
@@ -131,7 +136,6 @@ class Writer:
             else:
                 self._beat.alone(progress, self._wall())
         except Exception as error:  # noqa: BLE001 -- whatever it is, nobody is left waiting
-            log.warning("event=ledger_not_written why=%r", str(error))
             self._refuse(waiting, error)
             return False
         if everything:
@@ -163,14 +167,15 @@ class Writer:
             self._wake.clear()
 
     def _let_in(self, waiting: Sequence[Waiting]) -> list[Waiting]:
-        """Let in who is new; returns the others."""
+        """Let in who is new; returns the others, or refuses all the rest."""
         others: list[Waiting] = []
         for place, (asked, future) in enumerate(waiting):
             try:
                 answer = self._door.let_in(asked)
-            except Exception:  # noqa: BLE001 -- whatever it is, the group finds it out
-                # Its kept connection may be gone, with a server that is there again.
-                return [*others, *waiting[place:]]
+            except Exception as error:  # noqa: BLE001 -- whatever it is, nobody is left waiting
+                self._well = False
+                self._refuse([*others, *waiting[place:]], error)
+                return []
             if answer is None:
                 others.append((asked, future))
             else:
@@ -226,6 +231,7 @@ class Writer:
 
     def _refuse(self, waiting: Sequence[Waiting], error: Exception) -> None:
         """Nobody is left waiting. One that was written after all is ended by the next group."""
+        log.warning("event=ledger_not_written why=%r", str(error))
         for asked, future in waiting:
             if not asked.resume:
                 self._undone.append(failed(asked.opened, asked.run, self._wall()))

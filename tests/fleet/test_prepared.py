@@ -1,8 +1,10 @@
 """One statement that is executed again and again, each time a transaction of its own."""
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from sqlalchemy import (
     Text,
     bindparam,
     create_engine,
+    event,
     select,
     update,
 )
@@ -136,16 +139,46 @@ def test_after_a_failure_it_begins_anew(engine: Engine, prepared: Prepared) -> N
     assert row(engine)[1] == 1
 
 
-def test_a_connection_that_was_cut_is_opened_anew(postgresql: PostgreSQL) -> None:
-    engine = create_engine(postgresql.database())
+def test_a_connection_that_was_cut_is_opened_anew_at_once(postgresql: PostgreSQL) -> None:
+    engine = create_engine(postgresql.database(), pool_pre_ping=True)
     metadata.create_all(engine)
     prepared = Prepared(engine, STATEMENT, lambda error: ToldError(type(error).__name__))
+    for _ in range(2):
+        assert prepared.execute(VALUES) == 0
+        postgresql.cut()
     assert prepared.execute(VALUES) == 0
-    postgresql.cut()
-    with pytest.raises(ToldError, match="AdminShutdown"):
-        prepared.execute(VALUES)
+    prepared.close()
     engine.dispose()
+
+
+def test_where_the_server_is_gone_it_says_so() -> None:
+    with PostgreSQL() as server:
+        engine = create_engine(server.database(), pool_pre_ping=True)
+        metadata.create_all(engine)
+        prepared = Prepared(engine, STATEMENT, lambda error: ToldError(type(error).__name__))
+        assert prepared.execute(VALUES) == 0
+        server.stop()
+        for _ in range(2):
+            with pytest.raises(ToldError, match="OperationalError"):
+                prepared.execute(VALUES)
+        prepared.close()
+        engine.dispose()
+
+
+def test_one_that_is_refused_is_not_tried_twice(tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'one.db'}", connect_args={"timeout": 0.0})
+    metadata.create_all(engine)
+    opened: list[object] = []
+    event.listen(engine, "connect", lambda connection, _: opened.append(connection))
+    prepared = Prepared(engine, STATEMENT, lambda error: ToldError(str(error)))
     assert prepared.execute(VALUES) == 0
+    other = sqlite3.connect(tmp_path / "one.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    del opened[:]
+    with pytest.raises(ToldError, match="database is locked"):
+        prepared.execute(VALUES)
+    assert opened == []
+    other.close()
     prepared.close()
     engine.dispose()
 

@@ -1,8 +1,11 @@
 """What the ledger talks to, as tests want it."""
 
+import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
@@ -13,6 +16,8 @@ from fleet.fetch import Failure, Page, Trouble
 from fleet.prepared import Prepared
 from gateway.ledger.database import Database, StorageError
 from tests.gateway.ledger.making import T0
+
+HOLD = 30.0
 
 
 @dataclass
@@ -28,7 +33,8 @@ class Clock:
 class BrokenDatabase(Database):
     """Commits nothing while ``broken``; while ``lost`` it commits, and its answer does not come.
 
-    ``spared``: so many first ones go well all the same. ``lost_once``: it is lost, once.
+    ``spared``: so many first ones go well all the same. ``lost_once``: so is a prepared statement's
+    connection, once, with the answer: it is executed again.
     """
 
     broken = False
@@ -36,6 +42,7 @@ class BrokenDatabase(Database):
     spared = 0
     lost_once = False
     groups = 0
+    attempts = 0
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -52,9 +59,7 @@ class BrokenDatabase(Database):
         return prepared
 
     def fail(self, *, at_last: bool) -> None:
-        if at_last and self.lost_once:
-            self.lost_once = False
-            raise StorageError("the database does not answer as it should: it was lost")
+        self.attempts += not at_last
         if self.lost if at_last else self.broken:
             if self.spared > 0:
                 self.spared -= 1
@@ -71,8 +76,34 @@ class BrokenPrepared(Prepared):
     def execute(self, values: Mapping[str, Any]) -> int:
         self.database.fail(at_last=False)
         rows = super().execute(values)
+        if self.database.lost_once:
+            self.database.lost_once = False
+            rows = super().execute(values)
         self.database.fail(at_last=True)
         return rows
+
+
+class Disk:
+    """Syncs what the process wants synced, and tells which files; not while it has a fault.
+
+    ``asked`` is set when it is asked to; it does it when it ``goes_on``.
+    """
+
+    def __init__(self) -> None:
+        self.synced: list[str] = []
+        self.fault = 0
+        self.asked = threading.Event()
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+        self._sync = os.fdatasync
+
+    def __call__(self, file: int) -> None:
+        if self.fault:
+            raise OSError(self.fault, os.strerror(self.fault))
+        self.asked.set()
+        self.goes_on.wait(HOLD)
+        self._sync(file)
+        self.synced.append(Path(f"/proc/self/fd/{file}").readlink().name)
 
 
 @dataclass

@@ -19,7 +19,7 @@ from gateway.ledger.progress import packed, serial_of
 from gateway.ledger.reconcile import Finding, Mark, compared
 from gateway.ledger.record import Booking, Leg, State
 from gateway.ledger.writer import EVERY
-from tests.gateway.ledger.fakes import FakeServer
+from tests.gateway.ledger.fakes import Disk, FakeServer
 from tests.gateway.ledger.making import T0, opened
 
 DAY = 86400.0
@@ -121,6 +121,16 @@ def test_a_fleet_that_cannot_be_read_tells_nothing_about_loss(
     assert status == 4
     assert "unreadable" in out
     assert out.endswith("loss: cannot be told\n")
+
+
+def test_a_mark_is_on_the_disk_when_it_is_told(
+    database: Database, command: Command, disk: Disk
+) -> None:
+    take = partial(marks.take, page=FakeServer(), settle=0.0)
+    for word in ("mark", "reconcile"):
+        del disk.synced[:]
+        command(word, take=take)
+        assert disk.synced == (["lifeguard.db-wal"] if database.kind == "sqlite" else [])
 
 
 def test_marks_hold_what_was_counted_on_both_sides(database: Database, fleet: Path) -> None:

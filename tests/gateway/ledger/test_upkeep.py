@@ -8,7 +8,8 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,9 @@ from gateway.ledger.database import LONGEST_LOG, Database, StorageError, SyncedD
 from gateway.ledger.door import Door
 from gateway.ledger.journal import Journal
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.upkeep import checkpoint
+from gateway.ledger.upkeep import MOST_AT_ONCE, checkpoint
 from remediator.database import Database as Remediators
+from tests.gateway.ledger.fakes import Disk
 from tests.gateway.ledger.making import T0, closed, killed, opened
 
 PAGE = 4096
@@ -32,24 +34,7 @@ USUAL_LOG = 1000 * PAGE
 MEBIBYTE = 1 << 20
 WAIT = 30.0
 OFTEN = 0.001
-
-
-class Disk:
-    """Syncs what the process wants synced, and tells which files; not while it has a fault."""
-
-    def __init__(self) -> None:
-        self.synced: list[str] = []
-        self.fault = 0
-        self.holds = threading.Event()
-        self.holds.set()
-        self._sync = os.fdatasync
-
-    def __call__(self, file: int) -> None:
-        if self.fault:
-            raise OSError(self.fault, os.strerror(self.fault))
-        self.holds.wait(WAIT)
-        self._sync(file)
-        self.synced.append(Path(f"/proc/self/fd/{file}").readlink().name)
+LOOK = 0.2
 
 
 class Doing:
@@ -67,18 +52,24 @@ class Doing:
             raise StorageError(self.why)
 
 
+class BusyDatabase(Database):
+    """One whose log has these lengths when it is brought up to it."""
+
+    def __init__(self, url: str, lengths: Sequence[int]) -> None:
+        super().__init__(url)
+        self.lengths = lengths
+        self.times = 0
+
+    def checkpoint(self) -> int:
+        self.times += 1
+        return self.lengths[self.times - 1]
+
+
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     database = Database(f"sqlite:///{tmp_path / 'gateway.db'}")
     yield database
     database.close()
-
-
-@pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
-    disk = Disk()
-    monkeypatch.setattr(os, "fdatasync", disk)
-    return disk
 
 
 def log_bytes(folder: Path) -> int:
@@ -189,12 +180,49 @@ def test_a_folder_where_sqlite_cannot_write_ahead_has_nothing_to_sync(
     assert disk.synced == []
 
 
-def test_who_has_no_thread_for_it_syncs_at_each_commit(tmp_path: Path) -> None:
-    database = SyncedDatabase(f"sqlite:///{tmp_path / 'gateway.db'}")
-    with database.read() as connection:
-        full = 2
-        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == full
-    database.close()
+def test_who_has_no_thread_for_it_syncs_after_each_commit(tmp_path: Path, disk: Disk) -> None:
+    synced = SyncedDatabase(f"sqlite:///{tmp_path / 'gateway.db'}")
+    del disk.synced[:]
+    for number in range(1, 3):
+        with synced.write() as connection:
+            Beat(synced, str(number)).within(connection, b"", T0)
+            assert len(disk.synced) == number - 1
+        assert disk.synced == ["gateway.db-wal"] * number
+    disk.fault = errno.EIO
+    with pytest.raises(StorageError, match="cannot be synced"), synced.write() as connection:
+        Beat(synced, "3").within(connection, b"", T0)
+    synced.close()
+
+
+def test_nobody_waits_for_somebody_elses_sync(
+    database: Database, disk: Disk, tmp_path: Path
+) -> None:
+    synced = SyncedDatabase(f"sqlite:///{tmp_path / 'gateway.db'}")
+    disk.goes_on.clear()
+    disk.asked.clear()
+    syncing = threading.Thread(target=Beat(synced, "theirs").alone, args=(b"1", T0))
+    syncing.start()
+    assert disk.asked.wait(WAIT)
+    assert Door(database, "ours").let_in(Asked(opened(), "ours-1")) == Answer(Admission.NEW)
+    assert syncing.is_alive()
+    disk.goes_on.set()
+    syncing.join(WAIT)
+    synced.close()
+
+
+def test_who_finds_it_being_synced_waits_until_it_is(database: Database, disk: Disk) -> None:
+    Beat(database, "ours").alone(b"1", T0)
+    disk.goes_on.clear()
+    first, second = (threading.Thread(target=database.sync) for _ in range(2))
+    first.start()
+    assert disk.asked.wait(WAIT)
+    second.start()
+    second.join(LOOK)
+    assert second.is_alive()
+    disk.goes_on.set()
+    for one in (first, second):
+        one.join(WAIT)
+    assert disk.synced == ["gateway.db-wal"]
 
 
 def test_a_dead_gateways_journal_stays_until_its_bill_is_synced(tmp_path: Path, disk: Disk) -> None:
@@ -217,13 +245,13 @@ def test_a_dead_gateways_journal_stays_until_its_bill_is_synced(tmp_path: Path, 
 def test_a_request_is_let_in_while_the_disk_syncs(tmp_path: Path, disk: Disk) -> None:
     ledger = Ledger(f"sqlite:///{tmp_path / 'gateway.db'}", tmp_path / "j", takeover_after=60.0)
     ledger.start()
-    disk.holds.clear()
+    disk.goes_on.clear()
     for number in range(3):
         let_in = ledger.admit(opened(f"r{number}"))
         assert asyncio.run(asyncio.wait_for(let_in, WAIT)) == Admission.NEW
         ledger.close(f"r{number}", closed())
     assert ledger.drain(WAIT)
-    disk.holds.set()
+    disk.goes_on.set()
     ledger.shut()
 
 
@@ -246,6 +274,27 @@ def test_what_a_ledger_wrote_is_synced_when_it_is_shut(tmp_path: Path, disk: Dis
     other.close()
 
 
+def test_a_journal_stays_where_the_bill_cannot_be_synced_at_the_end(
+    tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture
+) -> None:
+    url, folder = f"sqlite:///{tmp_path / 'gateway.db'}", tmp_path / "j"
+    ledger = Ledger(url, folder, takeover_after=60.0)
+    ledger.start()
+    assert asyncio.run(ledger.admit(opened())) == Admission.NEW
+    ledger.close("r1", closed())
+    assert ledger.drain(WAIT)
+    disk.fault = errno.EIO
+    ledger.shut()
+    assert list(folder.iterdir())
+    assert "event=ledger_not_left why='" in caplog.text
+    disk.fault = 0
+    killed(ledger._journal)
+    after = Ledger(url, folder, takeover_after=60.0)
+    after.start()
+    after.shut()
+    assert not list(folder.iterdir())
+
+
 def test_a_failure_is_told_once_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
     doing = Doing()
     chore = Chore("checkpointed", OFTEN, doing)
@@ -258,6 +307,25 @@ def test_a_failure_is_told_once_until_it_is_over(caplog: pytest.LogCaptureFixtur
         "event=ledger_not_checkpointed why='no such file'",
         "event=ledger_not_checkpointed why='no such file'",
     ]
+
+
+def test_whatever_goes_wrong_it_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    Chore("synced", OFTEN, partial(os.unlink, "/nowhere")).make()
+    assert "event=ledger_not_synced why=" in caplog.text
+    assert "No such file or directory: '/nowhere'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("lengths", "times"),
+    [([9, 9], 2), ([9, 12, 12], 3), ([9, -1], 2), ([1, 2, 3, 4, 5, 6, 7], MOST_AT_ONCE)],
+)
+def test_what_is_written_meanwhile_is_brought_to_the_file_too_but_not_for_ever(
+    tmp_path: Path, lengths: list[int], times: int
+) -> None:
+    busy = BusyDatabase(f"sqlite:///{tmp_path / 'gateway.db'}", lengths)
+    checkpoint(busy)
+    busy.close()
+    assert busy.times == times
 
 
 def test_it_is_done_again_and_again_although_it_fails_and_once_more_at_the_end() -> None:

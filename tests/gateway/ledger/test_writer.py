@@ -212,9 +212,10 @@ def test_one_that_is_known_goes_the_long_way_beside_new_ones(
     assert charged(database).keys() == {"r1", "r2", "r3"}
 
 
+@pytest.mark.parametrize("everything", [True, False])
 @pytest.mark.parametrize("number", [1, 20])
 def test_how_far_the_book_is_behind_is_told_while_new_ones_are_turned_away(
-    database: BrokenDatabase, journal: Journal, writer: Writer, number: int
+    database: BrokenDatabase, journal: Journal, writer: Writer, number: int, *, everything: bool
 ) -> None:
     slot = let_in(writer, journal)
     journal.add(slot, [1])
@@ -223,7 +224,7 @@ def test_how_far_the_book_is_behind_is_told_while_new_ones_are_turned_away(
     journal.add(slot, [2])
     database.broken = True
     futures = ask(writer, journal, *(f"new-{n}" for n in range(number)))
-    assert not writer.write()
+    assert not writer.write(everything=everything)
     assert all(isinstance(future.exception(0), StorageError) for future in futures)
     writer._undone.clear()
     assert writer.lag_seconds > 0.0
@@ -237,6 +238,30 @@ def test_one_whose_row_was_written_though_it_was_told_otherwise_is_let_in(
     assert writer.write(everything=False)
     assert told([future]) == [Admission.NEW]
     assert charged(database) == {"r1": Charged("open", None, 0, journal.holder)}
+
+
+def test_nobody_waits_for_two_failures(
+    database: BrokenDatabase, journal: Journal, writer: Writer
+) -> None:
+    database.broken = True
+    (first,) = ask(writer, journal, "r1")
+    groups, attempts = database.groups, database.attempts
+    assert not writer.write()
+    assert isinstance(first.exception(0), StorageError)
+    assert (database.groups, database.attempts) == (groups, attempts + 1)
+    (second,) = ask(writer, journal, "r2")
+    assert not writer.write()
+    assert isinstance(second.exception(0), StorageError)
+    assert (database.groups, database.attempts) == (groups + 1, attempts + 2)
+    database.broken = False
+    (third,) = ask(writer, journal, "r3")
+    assert writer.write()
+    assert told([third]) == [Admission.NEW]
+    groups = database.groups
+    (fourth,) = ask(writer, journal, "r4")
+    assert writer.write(everything=False)
+    assert told([fourth]) == [Admission.NEW]
+    assert database.groups == groups
 
 
 def test_who_comes_first_after_a_server_was_started_again_is_let_in(tmp_path: Path) -> None:
