@@ -25,6 +25,7 @@ from gateway.passage import Errand, Passage
 from gateway.question import Question, prefers_later
 from gateway.relay import Generation, Wanted
 from gateway.reply import Headers, Reply, Request
+from gateway.spelling import meant
 from gateway.stream import Stream
 from gateway.taking_up import TakingUp
 from gateway.wish import wish
@@ -128,6 +129,8 @@ class Desk:
 
     def _work(self, request: Request, caller: str, reply: Reply) -> Coroutine[Any, Any, None]:
         route = Route(request.path) if request.path in ROUTES else None
+        if route is None and (spelt := meant(request.path)) is not None:
+            raise AskError(f"the path must be {spelt}: as {request.path} it would not be billed")
         if route in GENERATED and request.method == "POST":
             wanted = wish(request.headers, request.body)
             if wanted is not None:
