@@ -40,6 +40,7 @@ class Parser:
         "_body_size",
         "_head_size",
         "_headers",
+        "_is_head_done",
         "_largest_body",
         "_parser",
         "_taker",
@@ -58,6 +59,7 @@ class Parser:
     def _begin(self) -> None:
         self._target = b""
         self._headers: dict[str, str] = {}
+        self._is_head_done = False
         self._head_size = 0
         self._body: list[bytes] = []
         self._body_size = 0
@@ -85,14 +87,20 @@ class Parser:
         self._count(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header."""
+        """A header; what comes behind the body is none of the head."""
         self._count(len(name) + len(value))
-        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        if self._is_head_done:
+            return
+        key, said = name.decode("latin-1").lower(), value.decode("latin-1")
+        if key == "connection" and key in self._headers:
+            said = f"{self._headers[key]}, {said}"
+        self._headers[key] = said
 
     def on_headers_complete(self) -> None:
         """The head is there: a body that is announced too large is not waited for."""
         if self._parser.should_upgrade():
             return  # it comes again, without the offer
+        self._is_head_done = True
         length = self._headers.get("content-length", "0")
         if length.isdecimal() and int(length) > self._largest_body:
             self._too_large()

@@ -149,6 +149,25 @@ def test_what_is_none_is_refused_once_and_nothing_is_read_after_it(
     assert taker.asked_for == []
 
 
+def test_what_comes_behind_the_body_is_no_header_but_counts_as_one(
+    parser: Parser, taker: FakeTaker
+) -> None:
+    head = b"Authorization: Bearer mine\r\nConnection: X-Mine\r\nConnection: keep-alive\r\n"
+    asked = CHUNKED.replace(b"\r\n", b"\r\n" + head, 1)
+    parser.feed(asked.replace(b"Trailer: t", b"Authorization: Bearer other\r\nX-Resume: never"))
+    assert taker.asked_for == [SAID]
+    assert taker.headers == [
+        {
+            "transfer-encoding": "chunked",
+            "authorization": "Bearer mine",
+            "connection": "X-Mine, keep-alive",
+        }
+    ]
+    parser.feed(CHUNKED.replace(b"Trailer: t", b"x: " + b"x" * LARGEST_HEAD))
+    assert parser.refusal is not None
+    assert parser.refusal.status == 431
+
+
 def test_a_body_that_is_announced_too_large_is_not_waited_for(
     parser: Parser, taker: FakeTaker
 ) -> None:
