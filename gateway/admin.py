@@ -38,6 +38,10 @@ class Admin:
         if refusal is not None:
             reply.send(refusal.status, refusal.headers, refusal.body)
 
+    def knows(self, request: Request) -> bool:
+        """Tell whether a request's head bears the token."""
+        return self._refusal(request) is None
+
     def _refusal(self, request: Request) -> Refusal | None:
         try:
             expected = secret_file.token(self._token_file)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from gateway.keys import line
 from tests.gateway.hearing import CHAT, COMPLETIONS, question
 from tests.gateway.hostile import Hostile, answer
 from tests.gateway.playing import Got
@@ -15,6 +16,7 @@ from tests.gateway.running import SECONDS, Gateway, Simulated
 from tests.gateway.test_running_clients import all_of, raw, request
 
 CLOSE = "connection: close"
+MIB = 1024 * 1024
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +106,74 @@ def test_what_a_client_says_of_its_connection_stays_here(tmp_path: Path) -> None
         found = json.loads(all_of(connection).partition(b"\r\n\r\n")[2])
     assert found["x-all"] == "3"
     assert not found.keys() & {"x-mine", "x-more"}
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory, backend: Simulated) -> Iterator[Gateway]:
+    """A gateway that asks for keys."""
+    folder = tmp_path_factory.mktemp("locked")
+    (folder / "keys").write_text(line("alice", "key-a"))
+    with Gateway(
+        folder, {"gpu-a": backend.url}, keys_file="keys", cors_origins=["https://a.example"]
+    ) as gateway:
+        yield gateway
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ("content-length: 10000000",),
+        ("content-length: 10000000", "expect: 100-continue"),
+        ("content-length: 10000000", "authorization: Bearer other"),
+        ("content-length: 100000000000",),
+        ("transfer-encoding: chunked",),
+    ],
+)
+@pytest.mark.parametrize("path", [CHAT, "/any", "/admin/backends/gpu-a/drain"])
+def test_who_has_no_key_is_told_so_before_the_body_comes(
+    locked: Gateway, path: str, said: tuple[str, ...]
+) -> None:
+    with raw(locked) as connection:
+        connection.sendall(request(path, b"", "POST", *said, "origin: https://a.example"))
+        head = all_of(connection).lower()
+    assert head.startswith(b"http/1.1 401 ")
+    assert b"\r\nconnection: close\r\n" in head
+    assert b"\r\naccess-control-allow-origin: https://a.example\r\n" in head
+    assert head.count(b"http/1.1 ") == 1
+
+
+def test_who_sends_a_body_all_the_same_can_read_why_it_is_refused(locked: Gateway) -> None:
+    before = locked.memory
+    for _ in range(3):
+        answered = locked.post(CHAT, b" " * 15 * MIB)
+        assert answered.status_code == 401
+        assert answered.json()["error"]["type"] == "authentication_error"
+    assert locked.memory - before < 10 * MIB
+
+
+def test_who_has_a_key_is_let_in(locked: Gateway) -> None:
+    body = json.dumps(question(CHAT, 2) | {"stream": False}).encode()
+    key = "authorization: Bearer key-a"
+    with raw(locked) as connection:
+        connection.sendall(request(CHAT, body, "POST", key))
+        connection.sendall(request("/-/healthy", b"", "GET"))
+        connection.sendall(request(CHAT, b"", "GET"))  # nobody has to close for want of a key
+        connection.sendall(request("/-/healthy", b"", "GET", CLOSE))
+        found = all_of(connection)
+    assert [part[:3] for part in found.split(b"HTTP/1.1 ")[1:]] == [b"200", b"200", b"401", b"200"]
+    assert locked.admin("backends/gpu-a/undrain", "POST")["state"] == "up"
+
+
+def test_what_is_refused_before_it_is_a_request_is_counted(gateway: Gateway) -> None:
+    def counted(status: int) -> bool:
+        page = requests.get(f"{gateway.url}/metrics", timeout=SECONDS).text
+        return f'gateway_refused_total{{status="{status}"}} 1.0\n' in page
+
+    assert not counted(413)
+    assert not counted(431)
+    assert gateway.post(CHAT, b" " * 17 * MIB).status_code == 413
+    with raw(gateway) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nx: " + b"x" * 400_000)
+        assert all_of(connection).startswith(b"HTTP/1.1 431 ")
+    assert counted(413)
+    assert counted(431)
