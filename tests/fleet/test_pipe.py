@@ -1,5 +1,6 @@
 """Commands whose output somebody stops reading."""
 
+import os
 import subprocess
 import sys
 
@@ -20,6 +21,7 @@ def test_where_nobody_reads_it_ends_without_a_word(work: str) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
     )
     assert child.stdout
     child.stdout.close()
