@@ -67,6 +67,24 @@ class Database:
             self.close()
             raise
 
+    @classmethod
+    def checked(cls, url: str) -> URL:
+        """What the URL names. Raises ``error`` where that can be none; opens nothing."""
+        try:
+            parts = make_url(url)
+        except (ArgumentError, ValueError):  # of a port that is no number, or taken for one
+            raise cls.error(NO_URL) from None
+        if parts.get_backend_name() == "sqlite":
+            if parts.database in (None, "", ":memory:"):
+                raise cls.error(f"an SQLite database in memory would forget {cls.forgotten}")
+            return parts
+        if "@" in (parts.host or ""):  # the rest of a password, not to be told as a host's name
+            raise cls.error(f"{NO_URL}: write an @ of the password as %40")
+        if parts.get_backend_name() != "postgresql":
+            kind = parts.drivername
+            raise cls.error(f"is of kind {kind}; sqlite and postgresql+psycopg are known")
+        return parts
+
     @property
     def kind(self) -> str:
         """``sqlite`` or ``postgresql``."""
@@ -124,19 +142,9 @@ class Database:
             self.upgraded(done)
 
     def _opened(self, url: str) -> Engine:
-        try:
-            parts = make_url(url)
-        except ValueError:  # of a port that is no number, or what was taken for one
-            raise self.error(NO_URL) from None
+        parts = self.checked(url)
         if parts.get_backend_name() == "sqlite":
-            if parts.database in (None, "", ":memory:"):
-                raise self.error(f"an SQLite database in memory would forget {self.forgotten}")
             return _file_engine(parts, self.pragmas)
-        if "@" in (parts.host or ""):  # the rest of a password, not to be told as a host's name
-            raise self.error(f"{NO_URL}: write an @ of the password as %40")
-        if parts.get_backend_name() != "postgresql":
-            kind = parts.drivername
-            raise self.error(f"is of kind {kind}; sqlite and postgresql+psycopg are known")
         return _server_engine(parts)
 
     @contextmanager

@@ -4,6 +4,8 @@ import importlib
 import sys
 from collections.abc import Mapping, Sequence
 
+from fleet.pipe import piped
+
 # By the module whose main(argv) does it. Imported only then.
 COMMANDS: Mapping[str, str] = {
     "doctor": "gateway.doctor.__main__",
@@ -23,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     if argv and argv[0] in COMMANDS:
         command = importlib.import_module(COMMANDS[argv[0]])
-        return int(command.main(argv if argv[0] in TOLD_WHICH else argv[1:]))
+        return piped(lambda: int(command.main(argv if argv[0] in TOLD_WHICH else argv[1:])))
     return int(importlib.import_module(SERVE).main(argv, commands=tuple(COMMANDS)))
 
 

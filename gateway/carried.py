@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from gateway.ask import Route, ask
 from gateway.outlet import Detail
-from gateway.snapshot import Snapshot, place_at
+from gateway.snapshot import Snapshot, again_at, place_at
 from gateway.step import State
 from gateway.stream import Stream
 
@@ -30,6 +30,7 @@ def snapshot(stream: Stream) -> Snapshot:
         spoke=onward.spoke,
         never=onward.never,
         reasoned=onward.reasoned,
+        again=onward.again,
     )
 
 
@@ -51,6 +52,7 @@ def restored(snapshot: Snapshot, at: int | None = None) -> Stream:
     stream.onward.spoke = snapshot["spoke"]
     stream.onward.never = snapshot["never"]
     stream.onward.reasoned = snapshot["reasoned"]
+    stream.onward.again = again_at(snapshot, mark)
     stream.outlet.marks += snapshot["marks"][:at]
     stream.outlet.mark = mark
     stream.state = State.INTERRUPTED

@@ -29,9 +29,11 @@ class Delivery:
         self._reply = reply
         self._parting = parting
         self._prompt_told = False
+        self._is_admitted = False
 
     def admitted(self) -> None:
         """Begin: the request is on the bill."""
+        self._is_admitted = True
         self._stream.line = self._office.bill.line(self._stream.request_id)
 
     def taken_up(self, again: int) -> None:
@@ -76,8 +78,9 @@ class Delivery:
         self._parting.gave(step)
 
     def comment(self) -> None:
-        """Show that we are still there."""
-        self._send(COMMENT)
+        """Show that we are still there, once it cannot be refused any more by the bill."""
+        if self._is_admitted:
+            self._send(COMMENT)
 
     def _send(self, out: bytes) -> None:
         if not self._reply.begun:

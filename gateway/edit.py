@@ -11,6 +11,23 @@ DONE = b"data: [DONE]"
 CHOICES = b',"choices":['
 
 
+def compact(data: bytes) -> bytes:
+    """Return a frame's JSON as vLLM writes it: without blanks, and who it is before its choices.
+
+    What has no choices is returned as it is.
+    """
+    if CHOICES in data:
+        return data
+    try:
+        frame = json.loads(data)
+    except (ValueError, RecursionError):
+        return data
+    if not isinstance(frame, dict) or "choices" not in frame:
+        return data
+    who = {name: frame[name] for name in ("id", "object", "created", "model") if name in frame}
+    return json.dumps(who | frame, separators=(",", ":")).encode()
+
+
 def identity(raw: bytes) -> bytes:
     """Return a frame up to its choices: id, object, created and model."""
     return raw.partition(CHOICES)[0]

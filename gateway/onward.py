@@ -22,6 +22,7 @@ class Onward:
         self.prompt_ids: list[int] = []
         self.never = ""  # why it cannot go on, seen on the way
         self.reasoned = False
+        self.again = 0  # tokens that were generated again, as their client did not get them
         self.spoke = False  # something other than role frames was seen
         self.opened: set[int] = set()  # the choices whose role frame was given out
         self.verified = True

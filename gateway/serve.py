@@ -30,6 +30,8 @@ async def serve(office: Office, desk: Desk, sock: socket.socket) -> None:
     ending = Ending(office)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ending.told)
+    # Whoever expects that settings are read again must not end all streams.
+    loop.add_signal_handler(signal.SIGHUP, log.warning, "event=signal_ignored signal=SIGHUP")
     loop.set_exception_handler(partial(_seen, office.counts))
     looks = Looks(office)
     await looks.once()

@@ -1,15 +1,20 @@
 """What another gateway needs to go on with an answer, in plain values that JSON can hold."""
 
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from gateway.outlet import UNSURE, Detail
+
+# Connections that break lose the last events; who loses all of them again and again does not.
+MOST_AGAIN = 1000
+MOST_TIMES_AGAIN = 4
 
 
 class Snapshot(TypedDict):
     """One answer, with the mark of each of its events and the details of the last ones.
 
     ``detailed``: it can go on only from an event that has one; see gateway.outlet.Detail.
+    ``again``: how many tokens were generated again, and not charged, since it was asked for.
     """
 
     route: str
@@ -28,6 +33,7 @@ class Snapshot(TypedDict):
     spoke: bool
     never: str
     reasoned: bool
+    again: NotRequired[int]
 
 
 @dataclass
@@ -58,6 +64,20 @@ class NotAPlaceError(Exception):
         super().__init__(why)
         self.why = why
         self.known = known
+
+
+def again_at(snapshot: Snapshot, mark: int) -> int:
+    """Return how many tokens will have been generated again where it goes on from a mark.
+
+    A client is not charged for what it did not get, but what it says of that is bounded. Raises
+    NotAPlaceError.
+    """
+    delivered = len(snapshot["delivered"])
+    again = snapshot.get("again", 0) + delivered - mark
+    if again > max(MOST_AGAIN, MOST_TIMES_AGAIN * delivered):
+        why = f"{again - delivered + mark} tokens of it were generated again already"
+        raise NotAPlaceError(why, known=True)
+    return again
 
 
 def place_at(snapshot: Snapshot, at: int) -> tuple[int, list[Detail]]:

@@ -20,7 +20,7 @@ from gateway.collector import GatewayCollector
 from gateway.desk import Desk
 from gateway.finished import GOOD_FOR_SECONDS, Finished
 from gateway.keys import Keys, KeysError
-from gateway.ledger.database import StorageError
+from gateway.ledger.database import Database, StorageError
 from gateway.ledger.segment import JournalError
 from gateway.office import Office
 from gateway.seal import KEY_BYTES, Seal
@@ -58,7 +58,8 @@ def main(argv: Sequence[str], *, commands: Sequence[str]) -> int:
         keys = Keys(ours.keys_file)
         seal = Seal(_seal_keys(ours), ours.resume_for)
         if args.config_check:
-            print(f"{args.config_file}: {len(settings.backends)} backends, valid")
+            Database.checked(ours.database)
+            print(f"{args.config_file}: valid, backends: {len(settings.backends)}")
             return 0
         stores = Stores(ours, seal)
         return _serve(settings, ours, args.listen, keys, stores)
@@ -86,6 +87,9 @@ def _ours(settings: Settings) -> GatewaySettings:
         secret_file.token(settings.gateway.admin_token_file)
     except SecretError as error:
         raise SettingsError((f"{settings.file}: gateway.admin_token_file: {error}",)) from None
+    if all(backend.kind is not Kind.VLLM for backend in settings.backends):
+        why = "none is of kind vllm, so nobody answers a request"
+        raise SettingsError((f"{settings.file}: backends: {why}",))
     for i, origin in enumerate(settings.gateway.cors_origins):
         wrong = cors.mistake(origin)
         if wrong:

@@ -1,6 +1,7 @@
 """One request over all its legs: a backend's bytes in, the client's bytes and token ids out."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from gateway import closing, edit
 from gateway.answer import Answer
@@ -209,7 +210,8 @@ class Stream:
         if event.data == b"[DONE]":
             self._interrupt("the backend said [DONE] without a finish reason")
             return False
-        said = Said.decoded(event.data)
+        event = replace(event, data=edit.compact(event.data))
+        said = Said.decoded(event.data or b"")
         if said.error is not None:
             self._interrupt(f"the backend says: {said.error}")
             return False

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from gateway.bill import Admission, Opened
+from gateway.bill import Admission, End, Opened
 from gateway.carried import restored
 from gateway.errors import Refusal
 from gateway.heads import Head
@@ -38,7 +38,8 @@ class TakingUp:
             if isinstance(wanted, Wish) and await self._is_in_hand(wanted, taken, caller):
                 self._refuse(reply, BUSY)
                 return
-            self._refuse(reply, Refusal(STATUSES[taken.why], SENTENCES[taken.why], code=taken.why))
+            why = await self._why(wanted, taken, caller)
+            self._refuse(reply, Refusal(STATUSES[why], SENTENCES[why], code=why))
             return
         snapshot: Snapshot = json.loads(taken.snapshot)
         last = wanted.last if isinstance(wanted, Wish) else None
@@ -98,6 +99,13 @@ class TakingUp:
             # Whoever took it up a moment ago needs another to have it in hand, or to let go of it.
             await asyncio.sleep(sum(BOOKING_SECONDS))
         return await self._office.bill.is_in_hand(caller, wanted.last.request_id)
+
+    async def _why(self, wanted: Wish | NotGood, taken: NotGood, caller: str) -> Why:
+        """Why nobody can go on: one that was taken up may have come to its end since."""
+        if taken.why is not Why.SPENT or isinstance(wanted, NotGood) or wanted.last is None:
+            return taken.why
+        stage = await self._office.bill.stage(caller, wanted.last.request_id)
+        return Why.NOT_KEPT if stage is End.COMPLETE and wanted.token is None else taken.why
 
     async def _go_on(self, wanted: Wanted, taken: Taken, reply: Reply) -> None:
         stream, caller = wanted.stream, wanted.caller

@@ -12,6 +12,8 @@ from gateway.splice import Mode, Splice
 AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 # Those that a token may be to blame for: a try whose answer got lost has spent it.
 MAYBE_THE_TOKEN = frozenset({400, 403, 404, 410})
+# It is not here, or not any more: it was taken up elsewhere.
+NOT_HERE = frozenset({404, 410})
 LONGEST_SENTENCE = 300
 
 
@@ -97,7 +99,7 @@ class Tries:
             self._asked = float(after) if after.isdecimal() else None
         elif status in MAYBE_THE_TOKEN and self.splice.token is not None:
             self.splice.token = None
-        elif status == httpx.codes.NOT_FOUND and self._unknown < len(self._origins) - 1:
+        elif status in NOT_HERE and self._unknown < len(self._origins) - 1:
             self._unknown += 1  # the end of a complete answer is at the gateway that gave it
         elif status != httpx.codes.OK:
             raise self._given_up()

@@ -12,6 +12,7 @@ from pathlib import Path
 from fleet.family import registry
 from fleet.flags import flags
 from fleet.listen import Listen
+from fleet.pipe import piped
 from fleet.settings import RemediatorSettings, Settings, SettingsError, load
 from remediator.alertmanager import Alertmanager
 from remediator.collector import RemediatorCollector
@@ -60,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run what the command line asks for. Returns its exit status."""
     argv = sys.argv[1:] if argv is None else argv
     if argv and argv[0] in COMMANDS:
-        return int(importlib.import_module(COMMANDS[argv[0]]).main(argv[1:]))
+        command = importlib.import_module(COMMANDS[argv[0]])
+        return piped(lambda: int(command.main(argv[1:])))
     return serve(argv)
 
 
@@ -79,7 +81,8 @@ def serve(argv: Sequence[str]) -> int:
         ours = _ours(settings)
         tls = _tls(settings, ours)
         if args.config_check:
-            print(f"{args.config_file}: mode {ours.mode}, {len(settings.backends)} backends, valid")
+            number = len(settings.backends)
+            print(f"{args.config_file}: valid, mode: {ours.mode}, backends: {number}")
             return 0
         store = _store(settings, ours)
     except SettingsError as error:

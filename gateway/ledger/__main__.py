@@ -7,6 +7,7 @@ Exit status: 0 all is well; 1 the loss is above --most; 2 the settings or the co
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,18 +37,21 @@ def main(argv: Sequence[str] | None = None, *, take: Take = marks.take) -> int:
     except SettingsError as error:
         print(error, file=sys.stderr)
         return BAD_USE
+    place = "--database" if arguments.database else f"{arguments.config_file}: gateway.database"
     try:
-        database = SyncedDatabase(url)
+        named = SyncedDatabase.checked(url)
     except StorageError as error:
-        print(f"{arguments.config_file}: gateway.database: {error}", file=sys.stderr)
+        print(f"{place}: {error}", file=sys.stderr)
+        return BAD_USE
+    if named.get_backend_name() == "sqlite" and not Path(named.database or "").is_file():
+        print(f"{place}: {named.database}: there is no such file", file=sys.stderr)
         return NO_DATABASE
     try:
-        return int(arguments.act(arguments, settings, database))
+        with closing(SyncedDatabase(url)) as database:
+            return int(arguments.act(arguments, settings, database))
     except StorageError as error:
-        print(f"{arguments.config_file}: gateway.database: {error}", file=sys.stderr)
+        print(f"{place}: {error}", file=sys.stderr)
         return NO_DATABASE
-    finally:
-        database.close()
 
 
 def _report(arguments: argparse.Namespace, _settings: Settings, database: Database) -> int:

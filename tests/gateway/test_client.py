@@ -161,20 +161,21 @@ def test_a_refusal_that_stays_one_is_an_error_with_what_came(ask: Ask, status: i
     assert len(gateway.got) == 2
 
 
-def test_every_gateway_is_asked_for_what_one_alone_may_have(ask: Ask) -> None:
+@pytest.mark.parametrize("status", [404, 410])
+def test_every_gateway_is_asked_for_what_one_alone_may_have(ask: Ask, status: int) -> None:
     size = len(WHOLE) - len(after(WHOLE, 2))
     cut = Sent(size=size, end="cut")
     with (
         PlayingGateway(WHOLE, cut, Sent(body=after(WHOLE, 2))) as one,
-        PlayingGateway(WHOLE, Sent(status=404)) as two,
-        PlayingGateway(WHOLE, Sent(status=404)) as three,
+        PlayingGateway(WHOLE, Sent(status=status)) as two,
+        PlayingGateway(WHOLE, Sent(status=status)) as three,
     ):
         assert ask(one.url, others=(two.origin, three.origin)) == WHOLE
         assert [len(gateway.got) for gateway in (one, two, three)] == [2, 1, 1]
     with (
-        PlayingGateway(WHOLE, cut, Sent(status=404)) as one,
-        PlayingGateway(WHOLE, Sent(status=404)) as two,
-        pytest.raises(InterruptedStreamError, match="404: refused with 404"),
+        PlayingGateway(WHOLE, cut, Sent(status=status)) as one,
+        PlayingGateway(WHOLE, Sent(status=status)) as two,
+        pytest.raises(InterruptedStreamError, match=f"{status}: refused with {status}"),
     ):
         ask(one.url, others=(two.origin,))
     assert [len(gateway.got) for gateway in (one, two)] == [2, 1]

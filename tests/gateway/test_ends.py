@@ -343,3 +343,28 @@ def _as_a_leg(frame: bytes, tokens: int, characters: int) -> bytes:
             number = b"%d" % (int(found[1]) + change)
             frame = frame[: found.start(1)] + number + frame[found.end(1) :]
     return frame
+
+
+def spread(event: bytes) -> bytes:
+    """The same event with blanks, and with its choices first."""
+    data = event.removeprefix(b"data: ")
+    if data == b"[DONE]\n\n":
+        return event
+    frame = json.loads(data)
+    return b"data: " + json.dumps({"choices": frame["choices"]} | frame).encode() + b"\n\n"
+
+
+@pytest.mark.parametrize("more", [{}, {"stop": ["te"]}])
+def test_blanks_and_the_order_of_members_make_no_difference(more: dict[str, object]) -> None:
+    one, other = stream(**more), stream(**more)
+    compact = [one.feed(event) for event in events(**more)]
+    blank = [other.feed(spread(event)) for event in events(**more)]
+    assert read(*blank) == read(*compact)
+    assert [step.ids for step in blank] == [step.ids for step in compact]
+    assert not any(re.search(rb"token_ids\W+\d", step.out) for step in blank)
+    cut = stream(**more)
+    cut.feed(b"".join(map(spread, events(**more)[:3])))
+    cut.ended()
+    later = cut.later()
+    assert isinstance(later, bytes)
+    assert json.loads(later)["kv_transfer_params"]["prompt_token_ids"]

@@ -232,3 +232,31 @@ def test_so_it_does_with_frames_of_several_tokens_stop_strings_and_odd_pieces(
         sent = life.sent
     if at_a_place(snapshot, at, story) is not None:
         check_from(snapshot, at, sent, one, want)
+
+
+@pytest.mark.parametrize(("letters", "times"), [(20, 1000 // 18), (600, 4 * 599 // 598)])
+def test_who_has_lost_everything_again_and_again_is_refused_in_the_end(
+    letters: int, times: int
+) -> None:
+    body = {"model": "m", "prompt": "?", "stream": True, "max_tokens": letters}
+    asked = ask(Route.COMPLETIONS, json.dumps(body).encode(), forbid_resume=False)
+    one, lost = server(b"w" * letters), letters - 2
+    stream = Stream(asked, "r", 1, Learned(fingerprint=b""))
+    for _ in range(times + 1):
+        later = stream.later()
+        assert isinstance(later, bytes)
+        stream.begin()
+        for event in one.events(Route.COMPLETIONS, later)[: letters - 1 - len(stream.delivered)]:
+            stream.feed(event)
+        stream.ended()
+        kept: Snapshot = json.loads(json.dumps(snapshot(stream)))
+        assert kept["again"] <= times * lost
+        if kept["again"] < times * lost:
+            stream = restored(kept, 1)
+    assert len(restored(kept).delivered) == letters - 1
+    why = f"{times * lost} tokens of it were generated again already"
+    with pytest.raises(NotAPlaceError, match=why) as caught:
+        restored(kept, 1)
+    assert caught.value.known
+    del kept["again"]  # as a gateway of before kept it
+    assert len(restored(kept, 1).delivered) == 1

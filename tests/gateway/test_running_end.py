@@ -324,6 +324,16 @@ def test_the_official_client_does_not_notice_a_rollout(folder: Path, backend: Si
         assert row.completion_tokens == 400
 
 
+def test_sighup_ends_nothing_and_is_told(folder: Path, backend: Simulated) -> None:
+    body = question(CHAT, 60)
+    with start(folder, backend) as gateway, listening(gateway.url, CHAT, body, **ALICE) as heard:
+        heard.read(2)
+        gateway.signal(signal.SIGHUP)
+        backend.pace(QUICKLY)
+        heard.rest().is_one_whole_answer(CHAT, body)
+        assert "event=signal_ignored signal=SIGHUP" in gateway.said
+
+
 def test_sigint_is_the_same_as_sigterm(folder: Path, backend: Simulated) -> None:
     with start(folder, backend) as gateway:
         gateway.signal(signal.SIGINT)

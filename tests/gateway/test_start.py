@@ -66,6 +66,44 @@ def test_without_a_section_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "fleet.yml: gateway: is required by vllm-gateway\n" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("database", "why"),
+    [
+        ("nope", "is not an SQLAlchemy URL"),
+        (
+            "mysql://me:secret@it/bill",
+            "is of kind mysql; sqlite and postgresql+psycopg are known",
+        ),
+        ("'sqlite://'", "an SQLite database in memory would forget the bill"),
+    ],
+)
+def test_a_database_that_is_none_is_found_by_the_check_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], database: str, why: str
+) -> None:
+    file = tmp_path / "fleet.yml"
+    (tmp_path / "admin.token").write_text("secret-of-the-admin")
+    (tmp_path / "admin.token").chmod(0o600)
+    section = f"gateway: {{admin_token_file: admin.token, database: {database}}}\n"
+    file.write_text(BACKENDS + section)
+    for words in (["--config.check"], []):
+        assert start.main(["--config.file", str(file), *words], commands=()) == 2
+        out, err = capsys.readouterr()
+        assert (out, err) == ("", f"{file}: gateway.database: {why}\n")
+
+
+def test_where_nobody_could_answer_a_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "fleet.yml"
+    (tmp_path / "admin.token").write_text("secret-of-the-admin")
+    (tmp_path / "admin.token").chmod(0o600)
+    backends = BACKENDS.replace("name: a,", "name: a, kind: proxy,")
+    file.write_text(f"{backends}gateway: {{admin_token_file: admin.token}}\n")
+    assert start.main(["--config.file", str(file), "--config.check"], commands=()) == 2
+    why = "none is of kind vllm, so nobody answers a request"
+    assert capsys.readouterr().err == f"{file}: backends: {why}\n"
+
+
 def test_a_folder_that_cannot_be_made(begin: Start) -> None:
     assert begin("journal_folder: /proc/here") == (
         2,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.ask import Route, ask
-from gateway.bill import Admission, Opened
+from gateway.bill import Admission, End, Opened
 from gateway.carried import snapshot
 from gateway.kept import Left, Taken
 from gateway.office import Office
@@ -30,6 +30,14 @@ class BusyBill(OpenBill):
     async def reopen(self, opened: Opened) -> Admission:
         del opened
         return Admission.BUSY
+
+
+class EndedBill(OpenBill):
+    """Every request has come to its end."""
+
+    async def stage(self, caller: str, request_id: str) -> End | Admission:
+        del caller, request_id
+        return End.COMPLETE
 
 
 def interrupted() -> Stream:
@@ -120,6 +128,20 @@ def test_what_somebody_has_in_hand_is_not_spent(shared: TestedDatabase) -> None:
     connection, taken = answered(one, kept(one, interrupted()))
     assert connection.sent.startswith(b"HTTP/1.1 409 ")
     assert isinstance(taken, Taken)
+
+
+def test_what_was_taken_up_and_came_to_its_end_is_not_there_any_more(
+    shared: TestedDatabase,
+) -> None:
+    one = office("gpu-a", database=shared)
+    token = kept(one, interrupted()).token
+    asyncio.run(one.shelf.take(token or "", "alice"))
+    by_id = Wish(None, Last("req-1", 3))
+    for bill, status, code in ((OpenBill(), b"410", b"spent"), (EndedBill(), b"404", b"not_kept")):
+        one.bill = bill
+        connection, _ = answered(one, by_id)
+        assert connection.sent.startswith(b"HTTP/1.1 %b " % status)
+        assert b'"code": "%b"' % code in connection.sent
 
 
 def test_what_cannot_go_on_from_there_is_not_spent(shared: TestedDatabase) -> None:

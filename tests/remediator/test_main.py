@@ -39,7 +39,7 @@ def check(file: Path) -> int:
 
 def test_settings_that_are_valid(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(fleet) == 0
-    assert capsys.readouterr().out == f"{fleet}: mode act, 1 backends, valid\n"
+    assert capsys.readouterr().out == f"{fleet}: valid, mode: act, backends: 1\n"
     assert not (fleet.parent / "remediator.db").exists()
 
 

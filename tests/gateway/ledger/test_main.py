@@ -210,6 +210,17 @@ def test_settings_that_are_missing_and_databases_that_do_not_answer_are_told(
     assert main(["report", "--config.file", str(tmp_path / "no.yml")]) == 2
     assert main(["report", "--config.file", str(fleet)]) == 2
     assert "gateway: is required, or --database" in capsys.readouterr().err
-    nowhere = f"sqlite:///{tmp_path}/no/where.db"
-    assert main(["report", "--config.file", str(fleet), "--database", nowhere]) == 3
-    assert "gateway.database: the database does not answer" in capsys.readouterr().err
+    assert main(["report", "--config.file", str(fleet), "--database", "nope"]) == 2
+    assert capsys.readouterr().err == "--database: is not an SQLAlchemy URL\n"
+    file = tmp_path / "typo.db"
+    assert main(["report", "--config.file", str(fleet), "--database", f"sqlite:///{file}"]) == 3
+    assert capsys.readouterr().err == f"--database: {file}: there is no such file\n"
+    assert not file.exists()
+    file.write_text("this is no database")
+    assert main(["report", "--config.file", str(fleet), "--database", f"sqlite:///{file}"]) == 3
+    assert "--database: the database does not answer" in capsys.readouterr().err
+    with fleet.open("a") as settings:
+        settings.write(f"gateway: {{admin_token_file: t, database: 'sqlite:///{file}'}}\n")
+    assert main(["report", "--config.file", str(fleet)]) == 3
+    expected = f"{fleet}: gateway.database: the database does not answer"
+    assert capsys.readouterr().err.startswith(expected)
