@@ -38,6 +38,10 @@ class Admin:
         if refusal is not None:
             reply.send(refusal.status, refusal.headers, refusal.body)
 
+    def knows(self, request: Request) -> bool:
+        """Tell whether a request's head bears the token."""
+        return self._refusal(request) is None
+
     def _refusal(self, request: Request) -> Refusal | None:
         try:
             expected = secret_file.token(self._token_file)
@@ -56,10 +60,14 @@ class Admin:
             return self._send(reply, 200, rows)
         if request.path == BACKENDS and request.method == "GET":
             return self._send(reply, 200, [self._said(s) for s in self._office.standings])
-        name, _, order = request.path.removeprefix(f"{BACKENDS}/").partition("/")
-        standing = self._office.standing(unquote(name))
-        if not request.path.startswith(f"{BACKENDS}/") or standing is None:
+        if not request.path.startswith(f"{BACKENDS}/"):
             return Refusal(404, f"{request.path} is not known here")
+        quoted, _, order = request.path.removeprefix(f"{BACKENDS}/").partition("/")
+        name = unquote(quoted)
+        standing = self._office.standing(name)
+        if standing is None:
+            known = ", ".join(s.backend.name for s in self._office.standings)
+            return Refusal(404, f"{name!r} is no backend of this gateway, which has: {known}")
         orders: dict[tuple[str, str], Callable[[Standing], int]] = {
             ("GET", ""): lambda _: 200,
             ("POST", "drain"): self._drain,

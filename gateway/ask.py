@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import isinf
 
 from gateway.resumable import Resume, judged, prompts, tools_may_be_called
 
@@ -219,8 +220,14 @@ def _number(sent: Mapping[str, object], name: str) -> int | None:
     if isinstance(number, float) and number.is_integer():
         number = int(number)
     if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
-        raise AskError(f"{name} must be a whole number, not {_named(number)}", name)
+        said = _told(number) if isinstance(number, float) else _named(number)
+        raise AskError(f"{name} must be a whole number, not {said}", name)
     return number
+
+
+def _told(number: float) -> str:
+    """A number that is not whole; what is too large for one (1e999) is read as infinite."""
+    return "one that is too large" if isinf(number) else str(number).replace("nan", "NaN")
 
 
 def _flag(sent: Mapping[str, object], name: str, where: str = "") -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 
 from gateway import cors
 from gateway.admin import Admin
@@ -19,12 +18,14 @@ from gateway.event_source import EventSourceReply
 from gateway.following import STREAMS, Following
 from gateway.heads import Head
 from gateway.keys import Keys
+from gateway.metrics_page import MetricsPage
 from gateway.mishap import outlived
 from gateway.office import Office
 from gateway.passage import Errand, Passage
 from gateway.question import Question, prefers_later
 from gateway.relay import Generation, Wanted
 from gateway.reply import Headers, Reply, Request
+from gateway.spelling import meant
 from gateway.stream import Stream
 from gateway.taking_up import TakingUp
 from gateway.wish import wish
@@ -36,6 +37,7 @@ JSON: Headers = (("content-type", "application/json"),)
 GENERATED = frozenset({Route.CHAT, Route.COMPLETIONS})
 BILLED = frozenset(Route)
 ROUTES = frozenset(Route)
+ADMIN = "/admin/"
 LONGEST_ID = 128
 RETRY_SECONDS = 2
 
@@ -49,7 +51,7 @@ class Desk:
         self._office = office
         self._keys = keys
         self._admin = admin
-        self._registry = registry
+        self._metrics_page = MetricsPage(registry)
         self._taking_up = TakingUp(office)
         self._following = Following(office, keys, self._taking_up)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -60,13 +62,19 @@ class Desk:
             "/v1/models": self._models,
         }
 
+    def lets_in(self, request: Request) -> bool:
+        """Tell whether a body is to be read, by its head: not of who would be told to go away."""
+        if request.path.startswith(ADMIN):
+            return self._admin.knows(request)
+        return self._keys.caller(request.headers.get("authorization", "")) is not None
+
     def handle(self, request: Request, reply: Reply) -> None:
-        """Answer a request, now or in a while."""
+        """Answer a request, now or in a while; its body is empty where it was not let in."""
         with outlived(self._office.counts, Where.REQUEST, request.path):
             self._handle(request, reply)
             return
         if not reply.begun:
-            self._refuse(reply, Refusal(500, "an error of this gateway"))
+            self.refuse(reply, Refusal(500, "an error of this gateway"))
         elif not reply.ended:
             reply.cut()
 
@@ -85,7 +93,7 @@ class Desk:
         page = self._pages.get(request.path)
         if page is not None and request.method in ("GET", "HEAD"):
             page(request, reply)
-        elif request.path.startswith("/admin/"):
+        elif request.path.startswith(ADMIN):
             self._admin.handle(request, reply)
         elif request.path.startswith(STREAMS):
             self._follow(request, reply.like(EventSourceReply))
@@ -95,16 +103,16 @@ class Desk:
     def _relay(self, request: Request, reply: Reply) -> None:
         caller = self._keys.caller(request.headers.get("authorization", ""))
         if caller is None:
-            self._refuse(reply, Refusal(401, "the Authorization header bears no key known here"))
+            self.refuse(reply, Refusal(401, "the Authorization header bears no key known here"))
             return
         refusal = self._not_now(caller.id)
         if refusal is not None:
-            self._refuse(reply, refusal)
+            self.refuse(reply, refusal)
             return
         try:
             self._start(self._work(request, caller.id, reply), reply)
         except AskError as error:
-            self._refuse(reply, Refusal(400, error.why, error.param))
+            self.refuse(reply, Refusal(400, error.why, error.param))
 
     def _follow(self, request: Request, reply: Reply) -> None:
         found = self._following.follower(request)
@@ -114,7 +122,7 @@ class Desk:
                 self._start(self._following.run(found, reply), reply)
                 return
             found = refusal
-        self._refuse(reply, found)
+        self.refuse(reply, found)
 
     def _not_now(self, caller: str) -> Refusal | None:
         """Why nothing is done for a caller at the moment, if that is so."""
@@ -128,6 +136,8 @@ class Desk:
 
     def _work(self, request: Request, caller: str, reply: Reply) -> Coroutine[Any, Any, None]:
         route = Route(request.path) if request.path in ROUTES else None
+        if route is None and (spelt := meant(request.path)) is not None:
+            raise AskError(f"the path must be {spelt}: as {request.path} it would not be billed")
         if route in GENERATED and request.method == "POST":
             wanted = wish(request.headers, request.body)
             if wanted is not None:
@@ -204,7 +214,8 @@ class Desk:
             return given
         return f"req-{uuid.uuid4().hex}"
 
-    def _refuse(self, reply: Reply, refusal: Refusal) -> None:
+    def refuse(self, reply: Reply, refusal: Refusal) -> None:
+        """Answer with an error of ours."""
         self._office.counts.refused(str(refusal.status))
         reply.send(refusal.status, refusal.headers, refusal.body)
 
@@ -222,12 +233,12 @@ class Desk:
             reply.send(200, TEXT, b"ready\n")
 
     def _metrics(self, request: Request, reply: Reply) -> None:
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        reply.send(200, (("content-type", content_type),), encode(self._registry))
+        content_type, page = self._metrics_page.page(request.headers.get("accept", ""))
+        reply.send(200, (("content-type", content_type),), page)
 
     def _models(self, request: Request, reply: Reply) -> None:
         if self._keys.caller(request.headers.get("authorization", "")) is None:
-            self._refuse(reply, Refusal(401, "the Authorization header bears no key known here"))
+            self.refuse(reply, Refusal(401, "the Authorization header bears no key known here"))
             return
         cards: dict[object, dict[str, object]] = {}
         for standing in self._office.standings:

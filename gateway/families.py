@@ -16,7 +16,7 @@ from gateway.standing import Standing, Traffic
 
 # What is counted only when it happens is told as 0 before: a rate would miss the first one.
 REASONS = (*(how for how in How if how is not How.COMPLETE), "error")
-STATUSES = ("400", "401", "403", "404", "405", "409", "410", "429", "500", "503")
+STATUSES = ("400", "401", "403", "404", "405", "409", "410", "413", "429", "431", "500", "503")
 
 
 @dataclass(frozen=True)

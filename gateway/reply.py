@@ -1,9 +1,11 @@
 """What one request is, and the answer to it, as HTTP/1.1 frames them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol, TypeVar
+
+from gateway.errors import Refusal
 
 Headers = Sequence[tuple[str, str]]
 
@@ -162,4 +164,17 @@ class Reply:
             self._wire.answered(keep_alive=self._keep_alive)
 
 
-Handler = Callable[[Request, Reply], None]
+class Answerer(Protocol):
+    """Whoever answers; see gateway.desk.Desk."""
+
+    def lets_in(self, request: Request) -> bool:
+        """Tell whether the body is to be read of a request whose head is there."""
+        ...
+
+    def handle(self, request: Request, reply: Reply) -> None:
+        """Answer one, now or in a while."""
+        ...
+
+    def refuse(self, reply: Reply, refusal: Refusal) -> None:
+        """Answer what is no request."""
+        ...

@@ -37,7 +37,7 @@ async def serve(office: Office, desk: Desk, sock: socket.socket) -> None:
     await looks.once()
     wires: set[Wire] = set()
     server = await loop.create_server(
-        lambda: Wire(desk.handle, office.settings.largest_body, wires, office.turn), sock=sock
+        lambda: Wire(desk, office.settings.largest_body, wires, office.turn), sock=sock
     )
     async with asyncio.TaskGroup() as group:
         background = [

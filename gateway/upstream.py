@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from fleet.backend import Backend
+from gateway.heads import addressed
 from gateway.turn import Turn
 
 # uvicorn closes a connection that was idle for 5 s; one that is closing must not be chosen.
@@ -226,7 +227,8 @@ class Leg(asyncio.Protocol):
         if status < 200 or not self._asked:  # noqa: PLR2004 -- 1xx are no answers
             return
         if self.listener is not None:
-            self.listener.head(status, self._headers)
+            origin = self.origin
+            self.listener.head(status, addressed(self._headers, origin.host, origin.prefix))
         if self._head_only:
             self._end(keep=False)  # the parser would wait for the body that the head tells of
 

@@ -12,11 +12,9 @@ import os
 from collections import deque
 from typing import cast
 
-import httptools
-
 from gateway.errors import Refusal
 from gateway.parse import Parser
-from gateway.reply import Answering, Handler, Reply, Request
+from gateway.reply import Answerer, Answering, Reply, Request
 from gateway.turn import Turn
 
 MOST_UNSENT = 64 * 1024
@@ -31,18 +29,18 @@ log = logging.getLogger("gateway")
 class Wire(asyncio.Protocol):
     """One client's connection.
 
-    ``handle`` is called with each request once it is there in full, and with the next one when the
-    answer has ended. ``largest_body`` is in bytes. While not ``busy`` it waits for a request, since
-    ``quiet_since`` of the loop's clock.
+    ``desk`` is given each request once it is there, and the next one when the answer has ended; of
+    those that came together one in a turn of the loop, for the others' sake. ``largest_body`` is in
+    bytes. While not ``busy`` it waits for a request, since ``quiet_since`` of the loop's clock.
     """
 
     __slots__ = (  # for the reason that gateway.upstream.Leg has
         "__weakref__",
         "_closing",
         "_descriptor",
+        "_desk",
         "_full",
         "_going_on",
-        "_handle",
         "_is_behind",
         "_parser",
         "_transport",
@@ -55,8 +53,8 @@ class Wire(asyncio.Protocol):
         "quiet_since",
     )
 
-    def __init__(self, handle: Handler, largest_body: int, wires: set["Wire"], turn: Turn) -> None:
-        self._handle = handle
+    def __init__(self, desk: Answerer, largest_body: int, wires: set["Wire"], turn: Turn) -> None:
+        self._desk = desk
         self._wires = wires
         self._turn = turn
         self._unsent = b""
@@ -87,7 +85,8 @@ class Wire(asyncio.Protocol):
         """Parse what came; what is no HTTP ends the connection."""
         try:
             self._parser.feed(data)
-        except httptools.HttpParserCallbackError:
+            self._go_on()
+        except Exception:
             log.exception("event=error where=connection")
             self.abort()
             return
@@ -124,14 +123,17 @@ class Wire(asyncio.Protocol):
 
     # the parser's side
 
+    def lets_in(self, request: Request) -> bool:
+        """Tell whether the body is to be read of a request whose head is there."""
+        return self._desk.lets_in(request)
+
     def asked(self, request: Request, *, keep_alive: bool, chunks: bool) -> None:
-        """A request is there in full."""
+        """A request is there; it is handled when all is parsed that came with it."""
         if self._closing or self._transport is None:
             return
         head_only = request.method == "HEAD"
         reply = Reply(self, keep_alive=keep_alive, head_only=head_only, chunks=chunks)
         self._waiting.append((request, reply))
-        self._go_on()
 
     def expected(self) -> None:
         """Tell the client to send its request's body, once it is the next one."""
@@ -140,8 +142,7 @@ class Wire(asyncio.Protocol):
             self.send(CONTINUE)
 
     def refused(self) -> None:
-        """Read no more requests here, and say so when those before this one are answered."""
-        self._go_on()
+        """Read no more requests here: it is said when those before this one are answered."""
 
     # the reply's side
 
@@ -192,6 +193,9 @@ class Wire(asyncio.Protocol):
         self.answering = None
         if self._transport is None:
             return
+        if self._parser.is_over and not (keep_alive or self._closing):
+            self.linger()
+            return
         if not keep_alive or self._closing:
             self.close()
             return
@@ -222,19 +226,22 @@ class Wire(asyncio.Protocol):
             self._transport.abort()
 
     def _go_on(self) -> None:
-        """Handle what waits; an answer that is given at once comes back here."""
+        """Handle the next one that waits; an answer that is given at once comes back here."""
         if self._going_on:
             return
-        self._going_on = True
-        try:
-            while self._waiting and not (self.busy or self._full or self._closing):
-                self.busy = True
-                self._handle(*self._waiting.popleft())
-        finally:
-            self._going_on = False
+        if self._waiting and not (self.busy or self._full or self._closing):
+            self.busy = self._going_on = True
+            try:
+                self._desk.handle(*self._waiting.popleft())
+            finally:
+                self._going_on = False
         if self.busy or self._full or self._closing:
             return
         if self._transport is None or self._transport.is_closing():
+            return
+        if self._waiting:
+            self._going_on = True
+            asyncio.get_running_loop().call_soon(self._have_turn)
             return
         if self._parser.refusal is not None:
             self._say_refusal(self._parser.refusal)
@@ -242,10 +249,15 @@ class Wire(asyncio.Protocol):
         self._transport.resume_reading()
         self.expected()
 
+    def _have_turn(self) -> None:
+        """Go on in another turn of the loop."""
+        self._going_on = False
+        self._go_on()
+
     def _say_refusal(self, refusal: Refusal) -> None:
         self.busy = True
         reply = Reply(_Lingering(self), keep_alive=False)
-        reply.send(refusal.status, refusal.headers, refusal.body)
+        self._desk.refuse(reply, refusal)
 
     def linger(self) -> None:
         """Close our half, and read what the client still sends, for a while."""

@@ -59,6 +59,7 @@ PURE = (
     "gateway/frames.py",
     "gateway/question.py",
     "gateway/seal.py",
+    "gateway/spelling.py",
     "gateway/splice.py",
     "gateway/tries.py",
     "gateway/wish.py",

@@ -6,10 +6,11 @@ from pathlib import Path
 from fleet.backend import Backend
 from fleet.settings import parse
 from gateway.bill import Admission, BillError, Closed, End, LegEnd, Opened
+from gateway.errors import Refusal
 from gateway.kept import Kept, Transactions
 from gateway.office import Office
 from gateway.questions import Questions
-from gateway.reply import Answering
+from gateway.reply import Answering, Reply, Request
 from gateway.seal import Seal
 from gateway.shelf import Shelf
 from gateway.standing import Standing
@@ -130,6 +131,26 @@ class OpenBill:
 
     def close(self, request_id: str, closed: Closed) -> None:
         self.closed[request_id] = closed
+
+
+class QuickDesk:
+    """Answers each request at once, with its path; keeps what was asked, and what was refused."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.refused: list[int] = []
+
+    def lets_in(self, request: Request) -> bool:
+        del request
+        return True
+
+    def handle(self, request: Request, reply: Reply) -> None:
+        self.asked.append(request.path)
+        reply.send(200, (), request.path.encode())
+
+    def refuse(self, reply: Reply, refusal: Refusal) -> None:
+        self.refused.append(refusal.status)
+        reply.send(refusal.status, refusal.headers, refusal.body)
 
 
 class HeardConnection:

@@ -26,7 +26,7 @@ from gateway.stream import Stream
 from gateway.turn import Turn
 from gateway.upstream import Listener
 from gateway.wire import Wire
-from tests.gateway.fakes import HeardConnection, NobodyAnswers, OneLeg, PlayedLeg, office
+from tests.gateway.fakes import HeardConnection, NobodyAnswers, OneLeg, PlayedLeg, QuickDesk, office
 from tests.gateway.test_going_on import request, server
 
 
@@ -136,7 +136,7 @@ def test_a_connection_that_cannot_be_looked_at_is_no_sweeps_end() -> None:
     one = office("gpu-a")
 
     async def run() -> None:
-        sweep(one, (BrokenWire(lambda *_: None, 1, set(), Turn()),))
+        sweep(one, (BrokenWire(QuickDesk(), 1, set(), Turn()),))
 
     asyncio.run(run())
     assert one.counts.errors == {Where.SWEEP: 1}
@@ -171,7 +171,7 @@ class SilentTransport(asyncio.Transport):
 
 def test_an_idle_connection_is_closed_and_one_that_takes_nothing_is_broken_off() -> None:
     async def run() -> list[str]:
-        wire, transport = Wire(lambda *_: None, 1, set(), Turn()), SilentTransport()
+        wire, transport = Wire(QuickDesk(), 1, set(), Turn()), SilentTransport()
         wire.connection_made(transport)
         for quiet in (0.0, 75.0, 76.0, 77.0, 375.0, 376.0):
             wire.sweep(wire.quiet_since + quiet, 75.0, 300.0)

@@ -29,6 +29,13 @@ class FakeTaker:
     headers: list[dict[str, str]] = field(default_factory=list)
     expected_times: int = 0
     refused_times: int = 0
+    lets_all_in: bool = True
+    heads: list[str] = field(default_factory=list)
+
+    def lets_in(self, request: Request) -> bool:
+        assert not request.body
+        self.heads.append(f"{request.method} {request.path}?{request.query}")
+        return self.lets_all_in
 
     def asked(self, request: Request, *, keep_alive: bool, chunks: bool) -> None:
         query = f"?{request.query}" if request.query else ""
@@ -149,9 +156,103 @@ def test_what_is_none_is_refused_once_and_nothing_is_read_after_it(
     assert taker.asked_for == []
 
 
+def test_what_comes_behind_the_body_is_no_header_but_counts_as_one(
+    parser: Parser, taker: FakeTaker
+) -> None:
+    head = b"Authorization: Bearer mine\r\nConnection: X-Mine\r\nConnection: keep-alive\r\n"
+    asked = CHUNKED.replace(b"\r\n", b"\r\n" + head, 1)
+    parser.feed(asked.replace(b"Trailer: t", b"Authorization: Bearer other\r\nX-Resume: never"))
+    assert taker.asked_for == [SAID]
+    assert taker.headers == [
+        {
+            "transfer-encoding": "chunked",
+            "authorization": "Bearer mine",
+            "connection": "X-Mine, keep-alive",
+        }
+    ]
+    parser.feed(CHUNKED.replace(b"Trailer: t", b"x: " + b"x" * LARGEST_HEAD))
+    assert parser.refusal is not None
+    assert parser.refusal.status == 431
+
+
 def test_a_body_that_is_announced_too_large_is_not_waited_for(
     parser: Parser, taker: FakeTaker
 ) -> None:
     parser.feed(b"POST / HTTP/1.1\r\nContent-Length: 101\r\nExpect: 100-continue\r\n\r\n")
     assert taker.refused_times == 1
     assert taker.expected_times == 0
+
+
+@pytest.mark.parametrize(
+    "framed",
+    [
+        b"Content-Length: 3\r\n\r\nabc",
+        b"Content-Length: 101\r\nExpect: 100-continue\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nx: y\r\n\r\n",
+        b"Connection: Upgrade\r\n" + OFFER + b"Content-Length: 3\r\n\r\nabc",
+    ],
+)
+@pytest.mark.parametrize("size", [1, 1000])
+def test_a_body_that_is_not_let_in_is_not_read_nor_anything_after_it(
+    parser: Parser, taker: FakeTaker, framed: bytes, size: int
+) -> None:
+    taker.lets_all_in = False
+    bare = b"GET /v1/models HTTP/1.1\r\n\r\n"
+    data = bare + b"POST /v1/completions?x=1 HTTP/1.1\r\nX: y\r\n" + framed + bare
+    head = data.index(b"\r\n\r\n", len(bare)) + 4
+    for start in range(0, head, size):
+        parser.feed(data[start : min(start + size, head)])
+    told = [
+        Asked("GET /v1/models", b""),
+        Asked("POST /v1/completions?x=1", b"", keep_alive=False),
+    ]
+    assert taker.asked_for == told
+    assert parser.is_over
+    parser.feed(data[head:])
+    parser.feed(bare)
+    assert taker.asked_for == told
+    assert taker.heads == ["POST /v1/completions?x=1"]
+    assert (taker.expected_times, taker.refused_times, parser.refusal) == (0, 0, None)
+    assert taker.headers[1]["x"] == "y"
+
+
+def test_nothing_is_read_of_what_comes_in_one_piece_with_a_body_that_is_not_let_in(
+    parser: Parser, taker: FakeTaker
+) -> None:
+    taker.lets_all_in = False
+    parser.feed((post(b"X: first", body=b"abc") + post(b"X: second", body=b"abc")) * 2)
+    assert taker.asked_for == [Asked("POST /v1/completions", b"", keep_alive=False)]
+    assert taker.headers[0]["x"] == "first"
+    assert len(taker.heads) == 1
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"GET / HTTP/1.1\r\nX: ",
+        b"GET / HTTP/1.1\r\nX",
+        CHUNKED[: CHUNKED.index(b": t\r\n")],
+        post(body=b"abc") + b"GET / HTTP/1.1\r\nX: ",
+    ],
+)
+def test_a_line_without_an_end_is_not_read_for_ever(
+    parser: Parser, taker: FakeTaker, begun: bytes
+) -> None:
+    parser.feed(begun)
+    read = 0
+    while parser.refusal is None:
+        parser.feed(b"x" * 1000)
+        read += 1000
+        assert read < 2 * LARGEST_HEAD
+    assert read >= LARGEST_HEAD
+    assert parser.refusal.status == 431
+    assert taker.refused_times == 1
+
+
+def test_a_large_body_in_large_pieces_is_no_head() -> None:
+    taker, body = FakeTaker(), b"x" * 5 * LARGEST_HEAD
+    parser = Parser(taker, len(body))
+    asked = post(body=body)
+    for start in range(0, len(asked), LARGEST_HEAD * 2):
+        parser.feed(asked[start : start + LARGEST_HEAD * 2])
+    assert [each.body for each in taker.asked_for] == [body]

@@ -151,7 +151,7 @@ def test_the_command_says_what_is_still_there(gateway: Gateway) -> None:
 def test_an_unknown_backend_and_a_wrong_token_are_said(gateway: Gateway, tmp_path: Path) -> None:
     unknown = gateway.command("drain", "gpu-z")
     assert unknown.returncode != 0
-    assert "gpu-z" in unknown.stderr
+    assert "'gpu-z' is no backend of this gateway, which has: gpu-a, gpu-b" in unknown.stderr
     (tmp_path / "wrong").write_text("wrong")
     wrong = gateway.command("drain", "gpu-a", "--token-file", str(tmp_path / "wrong"))
     assert wrong.returncode != 0
