@@ -221,6 +221,8 @@ class Generation:
         return outcome
 
     def _judge(self, standing: Standing, outcome: Outcome) -> None:
+        if self._stream.is_guess:
+            self._office.untold(self.backend)
         if outcome.how is How.COMPLETE:
             standing.went_well()
         elif outcome.how is How.BROKEN and not (standing.draining or outcome.stale):

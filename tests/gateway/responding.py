@@ -1,12 +1,16 @@
-"""A server of /v1/responses and /v1/embeddings that is played: real sockets, and answers as given.
+"""A server that is played: real sockets, and whatever is to be answered.
 
 It serves the model "tiny". A part of an answer is bytes to send, or a number of seconds to wait.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
 
 from tests.fleet.listeners import Connection, Listener, Request, reply
+from tests.gateway.running import SECONDS, Gateway, eventually
 
 USAGE = {"input_tokens": 4, "output_tokens": 30}
 FOR_EVER = -1.0
@@ -30,6 +34,25 @@ CREATED = event("response.created", response={"id": "resp_1", "usage": None})
 
 def completed(**members: object) -> bytes:
     return event("response.completed", response={"id": "resp_1", **members, "usage": USAGE})
+
+
+def frame(  # of a server that tells no token ids
+    text: str = " x", *, finish: str | None = None, usage: int | None = None
+) -> bytes:
+    told = {} if usage is None else {"usage": counted(usage)}
+    choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": finish}
+    chunk = {"id": "c", "object": "text_completion", "created": 1, "model": "tiny"}
+    return f"data: {json.dumps({**chunk, 'choices': [choice], **told})}\n\n".encode()
+
+
+def counted(tokens: int) -> dict[str, int]:
+    return {"prompt_tokens": 4, "completion_tokens": tokens, "total_tokens": 4 + tokens}
+
+
+def usage(tokens: int) -> bytes:
+    chunk = {"id": "c", "object": "text_completion", "created": 1, "model": "tiny"}
+    told = {**chunk, "choices": [], "usage": counted(tokens)}
+    return f"data: {json.dumps(told)}\n\n".encode()
 
 
 class Responding(Listener):
@@ -62,3 +85,23 @@ class Responding(Listener):
                 else:
                     connection.wait(part)
             connection.send(b"0\r\n\r\n")
+
+
+@contextmanager
+def started(folder: Path, backend: Responding) -> Iterator[Gateway]:
+    """A gateway in front of it that is ready."""
+    with Gateway(folder, {"gpu-a": backend.url}) as gateway:
+        eventually(lambda: gateway.status("/-/ready") == 200, "ready")
+        yield gateway
+
+
+@contextmanager
+def streaming(
+    gateway: Gateway, path: str, body: object, request_id: str
+) -> Iterator[HTTPConnection]:
+    """A client's connection, on which this was asked for; it hangs up in the end."""
+    connection = HTTPConnection("127.0.0.1", gateway.port, timeout=SECONDS)
+    headers = {"content-type": JSON, "x-request-id": request_id}
+    connection.request("POST", path, json.dumps(body), headers)
+    yield connection
+    connection.close()

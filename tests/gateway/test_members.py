@@ -1,5 +1,6 @@
 """Members of a JSON object that comes in pieces: the same as of the whole, in bounded memory."""
 
+import itertools
 import json
 import tracemalloc
 
@@ -47,7 +48,7 @@ def test_what_is_found_is_what_the_whole_says_wherever_it_is_cut(
 ) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode()
     cuts = [0, *sorted(place for place in places if place < len(text)), len(text)]
-    pieces = [text[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    pieces = [text[a:b] for a, b in itertools.pairwise(cuts)]
     assert found(pieces) == expected(value)
 
 

@@ -2,9 +2,8 @@
 
 import json
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.client import HTTPConnection, HTTPException
+from collections.abc import Callable
+from http.client import HTTPException
 from pathlib import Path
 
 import pytest
@@ -14,32 +13,19 @@ from tests.gateway.responding import (
     CREATED,
     FOR_EVER,
     JSON,
+    Part,
     Responding,
     completed,
     deltas,
     event,
+    started,
+    streaming,
 )
-from tests.gateway.running import SECONDS, Gateway, eventually
+from tests.gateway.running import SECONDS, Gateway
 
 RESPONSES, EMBEDDINGS = "/v1/responses", "/v1/embeddings"
 DELTA = b"event: response.output_text.delta"
 ASKED = {"model": "tiny", "input": "Hello", "stream": True}
-
-
-@contextmanager
-def streaming(gateway: Gateway, name: str) -> Iterator[HTTPConnection]:
-    connection = HTTPConnection("127.0.0.1", gateway.port, timeout=SECONDS)
-    headers = {"content-type": JSON, "x-request-id": name}
-    connection.request("POST", RESPONSES, json.dumps(ASKED), headers)
-    yield connection
-    connection.close()
-
-
-@contextmanager
-def started(folder: Path, backend: Responding, **settings: object) -> Iterator[Gateway]:
-    with Gateway(folder, {"gpu-a": backend.url}, **settings) as gateway:
-        eventually(lambda: gateway.status("/-/ready") == 200, "ready")
-        yield gateway
 
 
 def hang_up(gateway: Gateway) -> None:
@@ -57,7 +43,10 @@ def test_what_was_delivered_of_a_stream_is_billed_however_it_is_cut(
     tmp_path: Path, end: Callable[[Gateway], None]
 ) -> None:
     with Responding([CREATED, *deltas(25), FOR_EVER]) as backend:
-        with started(tmp_path, backend) as gateway, streaming(gateway, "cut") as connection:
+        with (
+            started(tmp_path, backend) as gateway,
+            streaming(gateway, RESPONSES, ASKED, "cut") as connection,
+        ):
             answer = connection.getresponse()
             seen = b""
             while seen.count(DELTA) < 25:
@@ -75,10 +64,12 @@ def test_what_was_delivered_of_a_stream_is_billed_however_it_is_cut(
 
 
 def test_a_stream_that_comes_to_its_end_is_billed_by_its_usage(tmp_path: Path) -> None:
-    with Responding([CREATED, *deltas(10), completed()]) as backend:
-        with started(tmp_path, backend) as gateway:
-            answer = gateway.post(RESPONSES, ASKED, x_request_id="whole")
-            row = gateway.billed("whole", "complete")
+    with (
+        Responding([CREATED, *deltas(10), completed()]) as backend,
+        started(tmp_path, backend) as gateway,
+    ):
+        answer = gateway.post(RESPONSES, ASKED, x_request_id="whole")
+        row = gateway.billed("whole", "complete")
     assert answer.content == b"".join([CREATED, *deltas(10), completed()])
     assert (row.prompt_tokens, row.completion_tokens) == (4, 30)
 
@@ -128,18 +119,20 @@ def test_an_answer_in_the_background_is_refused_and_what_was_stored_is_passed_th
 def test_a_request_without_a_model_is_billed_as_the_only_one_that_is_served(
     tmp_path: Path,
 ) -> None:
-    with Responding([b'{"model": "tiny", "usage": {}}'], JSON) as backend:
-        with started(tmp_path, backend) as gateway:
-            gateway.post(EMBEDDINGS, {"input": "x"}, x_request_id="unnamed")
-            gateway.billed("unnamed", "complete")
-            (row,) = gateway.report("--by", "model")
+    with (
+        Responding([b'{"model": "tiny", "usage": {}}'], JSON) as backend,
+        started(tmp_path, backend) as gateway,
+    ):
+        gateway.post(EMBEDDINGS, {"input": "x"}, x_request_id="unnamed")
+        gateway.billed("unnamed", "complete")
+        (row,) = gateway.report("--by", "model")
     assert row["model"] == "tiny"
 
 
 def test_comments_come_between_events_while_a_stream_is_silent(tmp_path: Path) -> None:
     first, second = deltas(2)
-    parts = [CREATED, first, 3.5, second[:20], 3.5, second[20:], completed()]
-    with Responding(parts) as backend, started(tmp_path, backend, keep_alive="1s") as gateway:
+    parts: list[Part] = [CREATED, first, 3.5, second[:20], 3.5, second[20:], completed()]
+    with Responding(parts) as backend, started(tmp_path, backend) as gateway:
         raw = gateway.post(RESPONSES, ASKED).content
     comment = b": still here\n\n"
     assert raw.count(comment) >= 2
@@ -154,9 +147,11 @@ def test_one_that_never_tells_its_usage_is_billed_by_its_events_and_told_of_once
     tmp_path: Path,
 ) -> None:
     last = event("response.completed", response={"id": "resp_1"})
-    with Responding([CREATED, *deltas(7), last]) as backend:
-        with started(tmp_path, backend) as gateway:
-            for name in ("one", "two"):
-                gateway.post(RESPONSES, ASKED, x_request_id=name)
-                assert gateway.billed(name, "complete").completion_tokens == 7
-            assert gateway.said.count("event=tokens_not_told backend=gpu-a") == 1
+    with (
+        Responding([CREATED, *deltas(7), last]) as backend,
+        started(tmp_path, backend) as gateway,
+    ):
+        for name in ("one", "two"):
+            gateway.post(RESPONSES, ASKED, x_request_id=name)
+            assert gateway.billed(name, "complete").completion_tokens == 7
+        assert gateway.said.count("event=tokens_not_told backend=gpu-a") == 1

@@ -1,5 +1,6 @@
 """What a relayed answer costs, wherever it is cut, and where an event of it ends."""
 
+import itertools
 import json
 from collections.abc import Sequence
 
@@ -54,7 +55,7 @@ def test_the_count_does_not_depend_on_where_a_stream_is_cut(
 ) -> None:
     stream = STREAM.replace(b"\n", line_end)
     cuts = [0, *sorted(places), len(stream)]
-    tally = tallied([stream[a:b] for a, b in zip(cuts, cuts[1:], strict=False)])
+    tally = tallied([stream[a:b] for a, b in itertools.pairwise(cuts)])
     assert (tally.prompt_tokens, tally.tokens) == (4, 5)
     assert tally.is_told
     assert tally.is_whole
@@ -101,7 +102,9 @@ def test_a_long_whole_answer_tells_its_usage() -> None:
     assert (tally.prompt_tokens, tally.tokens, tally.is_told) == (50_000, 0, True)
 
 
-@pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "Application/JSON", ""])
+@pytest.mark.parametrize(
+    "content_type", ["application/json; charset=utf-8", "Application/JSON", ""]
+)
 def test_what_an_answer_is_decides_how_it_is_read(content_type: str) -> None:
     tally = tallied([b'{"usage": {"completion_tokens": 3}}'], content_type)
     assert tally.tokens == 3
