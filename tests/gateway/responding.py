@@ -42,7 +42,12 @@ def frame(  # of a server that tells no token ids
     told = {} if usage is None else {"usage": counted(usage)}
     choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": finish}
     chunk = {"id": "c", "object": "text_completion", "created": 1, "model": "tiny"}
-    return f"data: {json.dumps({**chunk, 'choices': [choice], **told})}\n\n".encode()
+    return chunk_of({**chunk, "choices": [choice], **told})
+
+
+def chunk_of(members: object) -> bytes:
+    """As vLLM writes it: without blanks."""
+    return f"data: {json.dumps(members, separators=(',', ':'))}\n\n".encode()
 
 
 def counted(tokens: int) -> dict[str, int]:
@@ -52,7 +57,7 @@ def counted(tokens: int) -> dict[str, int]:
 def usage(tokens: int) -> bytes:
     chunk = {"id": "c", "object": "text_completion", "created": 1, "model": "tiny"}
     told = {**chunk, "choices": [], "usage": counted(tokens)}
-    return f"data: {json.dumps(told)}\n\n".encode()
+    return chunk_of(told)
 
 
 class Responding(Listener):

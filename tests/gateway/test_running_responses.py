@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests.gateway.hearing import COMPLETIONS
 from tests.gateway.responding import (
     CREATED,
+    EVENTS,
     FOR_EVER,
     JSON,
     Part,
@@ -18,6 +20,7 @@ from tests.gateway.responding import (
     completed,
     deltas,
     event,
+    frame,
     started,
     streaming,
 )
@@ -116,14 +119,18 @@ def test_an_answer_in_the_background_is_refused_and_what_was_stored_is_passed_th
         assert rows == len(gateway.ledger()) == 2
 
 
+@pytest.mark.parametrize(
+    ("path", "part", "kind"),
+    [
+        (EMBEDDINGS, b'{"model": "tiny", "usage": {}}', JSON),
+        (COMPLETIONS, frame(finish="stop"), EVENTS),
+    ],
+)
 def test_a_request_without_a_model_is_billed_as_the_only_one_that_is_served(
-    tmp_path: Path,
+    tmp_path: Path, path: str, part: bytes, kind: str
 ) -> None:
-    with (
-        Responding([b'{"model": "tiny", "usage": {}}'], JSON) as backend,
-        started(tmp_path, backend) as gateway,
-    ):
-        gateway.post(EMBEDDINGS, {"input": "x"}, x_request_id="unnamed")
+    with Responding([part], kind) as backend, started(tmp_path, backend) as gateway:
+        gateway.post(path, {"input": "x", "prompt": "x"}, x_request_id="unnamed")
         gateway.billed("unnamed", "complete")
         (row,) = gateway.report("--by", "model")
     assert row["model"] == "tiny"

@@ -36,7 +36,7 @@ def test_tokens_without_ids_are_counted(
 
 def test_tokens_with_ids_are_counted_by_their_ids_alone() -> None:
     one = stream()
-    named = frame(usage=1).replace(b'"finish_reason"', b'"token_ids": [7], "finish_reason"')
+    named = frame(usage=1).replace(b'"finish_reason"', b'"token_ids":[7],"finish_reason"')
     assert one.feed(named).ids == [7]
     assert (one.unnamed, one.is_guess, one.completion_tokens) == (0, False, 1)
 
