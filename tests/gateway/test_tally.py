@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -132,3 +133,16 @@ def test_between_is_in_front_of_an_event_and_behind_it(line_end: bytes) -> None:
     tally.add(line_end)
     assert tally.is_between
     assert tally.tokens == 1
+
+
+def test_an_event_takes_bounded_memory_however_long_it_is() -> None:
+    tally = EventsTally()
+    tracemalloc.start()
+    tally.add(b'data: {"type": "response.completed", "response": {"output": ["')
+    for _ in range(200):
+        tally.add(b"x" * 65536)
+    tally.add(b'"], "usage": {"output_tokens": 3}}}\n\n')
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (tally.tokens, tally.is_whole) == (3, True)
+    assert most < 1024 * 1024
