@@ -108,6 +108,24 @@ def ask(route: Route, body: bytes, *, forbid_resume: bool) -> Ask:
     )
 
 
+def named(route: Route | None, body: bytes) -> str | None:
+    """The model that a body names that is relayed as it is, where it is JSON and names one.
+
+    Raises AskError where it asks for what could not be billed.
+    """
+    try:
+        sent = json.loads(body) if body else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(sent, dict):
+        return None
+    if route is Route.RESPONSES and sent.get("background"):
+        why = "background must be false: an answer that is fetched later could not be billed"
+        raise AskError(why, "background")
+    model = sent.get("model")
+    return model if isinstance(model, str) else None
+
+
 def first_body(ask: Ask) -> bytes:
     """Return what a backend is asked for at first."""
     return _encoded(_widened(ask) if ask.widened else ask.body)

@@ -18,6 +18,15 @@ class NoBackend:
     retry_after: int | None
 
 
+def billed_as(backends: Sequence[Standing], model: str) -> str:
+    """The model that a request is written down for: the one it names, else the only one served.
+
+    Empty where it names none, and there are several: which of them it is only its backend knows.
+    """
+    served = frozenset[str]().union(*(standing.models or () for standing in backends))
+    return next(iter(served)) if not model and len(served) == 1 else model
+
+
 def choose(
     backends: Sequence[Standing], model: str | None, tried: Collection[str], now: float
 ) -> Standing | NoBackend:

@@ -30,6 +30,7 @@ class Delivery:
         self._parting = parting
         self._prompt_told = False
         self._is_admitted = False
+        self._counted = 0  # output tokens on the bill whose ids are not known
 
     def admitted(self) -> None:
         """Begin: the request is on the bill."""
@@ -73,6 +74,9 @@ class Delivery:
             self._office.bill.prompt(stream.request_id, stream.prompt_tokens, read)
         if step.marks or step.ids:
             self._write_down(step)
+        if stream.unnamed > self._counted:
+            self._office.bill.count(stream.request_id, stream.unnamed - self._counted)
+            self._counted = stream.unnamed
         if step.out:
             self._send(step.out)
         self._parting.gave(step)

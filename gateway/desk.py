@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from gateway import cors
 from gateway.admin import Admin
-from gateway.ask import Ask, AskError, Route, ask
+from gateway.ask import Ask, AskError, Route, ask, named
 from gateway.counts import Where
 from gateway.errors import Refusal
 from gateway.event_source import EventSourceReply
@@ -148,14 +148,14 @@ class Desk:
                 return self._following.ask(self._question(asked, request, caller), asked, reply)
             if asked.widened:
                 return self._generation(asked, request, caller, reply).run()
-        model, stream = _model_and_stream(request.body)
+        billed = route in BILLED and request.method == "POST"
+        model = named(route if billed else None, request.body)
         errand = Errand(
             head=self._head(request, self._id(request)),
             body=request.body,
             caller=caller,
             model=model,
-            billed=route in BILLED and request.method == "POST",
-            stream=stream,
+            billed=billed,
         )
         return Passage(self._office, errand, reply).run(self._key(request, errand.head.request_id))
 
@@ -251,15 +251,3 @@ class Desk:
 def _is_id(given: str) -> bool:
     fits = 0 < len(given) <= LONGEST_ID and given.isascii() and given.isprintable()
     return fits and " " not in given
-
-
-def _model_and_stream(body: bytes) -> tuple[str | None, bool]:
-    """Of a body that is relayed as it is: what it names, where it is JSON and names it."""
-    try:
-        value = json.loads(body) if body else None
-    except (ValueError, RecursionError):
-        return None, False
-    if not isinstance(value, dict):
-        return None, False
-    model = value.get("model")
-    return (model if isinstance(model, str) else None), value.get("stream") is True

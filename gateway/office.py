@@ -1,5 +1,6 @@
 """What all requests share: the backends, the connections to them, the bill, what is in flight."""
 
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -19,6 +20,8 @@ from gateway.shelf import Shelf
 from gateway.standing import Standing
 from gateway.turn import Turn
 from gateway.upstream import Upstreams
+
+log = logging.getLogger("gateway")
 
 
 class InFlight(Protocol):
@@ -54,7 +57,7 @@ class Office:
     """The state of one gateway process; everything belongs to its loop.
 
     ``ready``: load balancers may send requests. ``closing``: new ones are refused. ``learned``: by
-    backend and model.
+    backend and model. ``says_no_tokens``: the backends of which ``untold`` has told.
     """
 
     settings: GatewaySettings
@@ -72,6 +75,7 @@ class Office:
     learned: defaultdict[tuple[str, str], Learned] = field(
         default_factory=lambda: defaultdict(Learned)
     )
+    says_no_tokens: set[str] = field(default_factory=set)
     ready: bool = True
     closing: bool = False
     # Seconds of the clock that loops go by. Asked at each event: the way to the running loop, for
@@ -90,6 +94,12 @@ class Office:
         """Look over a request; one with which something is wrong is no harm to the others."""
         with outlived(self.counts, Where.SWEEP, request.id):
             request.sweep(self.now())
+
+    def untold(self, name: str) -> None:
+        """Tell, once, that a backend does not tell its tokens: the bill counts its events."""
+        if name not in self.says_no_tokens:
+            self.says_no_tokens.add(name)
+            log.warning("event=tokens_not_told backend=%s", name)
 
     def at(self, name: str) -> Iterator[InFlight]:
         """What is in flight at a backend."""

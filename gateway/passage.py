@@ -1,7 +1,7 @@
 """Everything that is relayed as it is: bytes in, bytes out, tried elsewhere before the first byte.
 
-What it cost is counted by the usage that the answer states. After the first byte nothing can be
-done for it: it ends as the server ended it.
+What it cost is counted as it goes by, see gateway.charge, and billed before it is sent. After the
+first byte nothing can be done for it: it ends as the server ended it.
 """
 
 import asyncio
@@ -10,17 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway import access_log
-from gateway.bill import Admission, BillError, Closed, End, Opened
-from gateway.choose import NoBackend, choose
+from gateway.bill import Admission, BillError, End, Opened
+from gateway.charge import Charge
+from gateway.choose import NoBackend, billed_as, choose
 from gateway.counts import Where
+from gateway.delivery import COMMENT
 from gateway.errors import Refusal
 from gateway.heads import ELSEWHERE, Head, passed_back
 from gateway.letting_in import let_in
 from gateway.office import Office
 from gateway.outcome import How
-from gateway.reply import Reply
+from gateway.reply import LENGTH, Reply
 from gateway.standing import Standing
-from gateway.tally import Tally
 from gateway.upstream import Leg, UpstreamError
 
 log = logging.getLogger("gateway")
@@ -35,7 +36,6 @@ class Errand:
     caller: str
     model: str | None
     billed: bool
-    stream: bool
 
 
 class Passage:
@@ -51,10 +51,11 @@ class Passage:
         self._office = office
         self._errand = errand
         self._reply = reply
-        self._tally = Tally(stream=errand.stream)
+        self._charge = Charge(office, self.id, billed=errand.billed)
         self._leg: Leg | None = None
         self._ended: asyncio.Future[str] | None = None
-        self._moved_at = self.began
+        self._moved_at = self._sent_at = self.began
+        self._takes_comments = False
         self._status = 0
         self._over = ""  # why nobody is to be asked any more
         self._paused_at: float | None = None
@@ -65,8 +66,8 @@ class Passage:
 
     @property
     def tokens(self) -> int:
-        """Nothing is counted before the end."""
-        return 0
+        """Output tokens sent so far."""
+        return self._charge.tally.tokens
 
     async def run(self, key: str) -> None:
         """Relay it. ``key`` names it for its caller, so that it is charged once."""
@@ -76,7 +77,8 @@ class Passage:
         try:
             if errand.billed:
                 route = errand.head.target.partition("?")[0]
-                opened = Opened(self.id, self.caller, key, self.model, route, office.wall())
+                model = billed_as(office.standings, self.model)
+                opened = Opened(self.id, self.caller, key, model, route, office.wall())
                 try:
                     admission = await let_in(office.bill.admit, opened)
                 except BillError as error:
@@ -88,8 +90,7 @@ class Passage:
             why = await self._all_legs()
             self._close(why)
             how = self._broken if why else str(self._status)
-            tokens = self._tally.used().completion_tokens
-            access_log.ended(self, how, office.now() - self.began, tokens)
+            access_log.ended(self, how, office.now() - self.began, self.tokens)
         except Exception:  # whatever it is, the client must not wait for ever
             log.exception("event=request_failed id=%s", self.id)
             office.counts.failed(Where.REQUEST)
@@ -162,13 +163,21 @@ class Passage:
         if status in ELSEWHERE and self.legs < self._office.settings.tries:
             self._end(f"{self.backend} answered {status}")
             return
+        self._charge.begin(status, headers)
+        self._takes_comments = LENGTH not in headers
+        self._sent_at = self._moved_at
         self._reply.begin(status, (*passed_back(headers), ("x-request-id", self.id)))
 
     def body(self, data: bytes) -> None:
         """A piece of the body."""
         self._moved_at = self._office.now()
-        self._tally.add(data)
+        try:
+            self._charge.add(data)
+        except BillError as error:  # what cannot be billed is not sent
+            self.cut(f"the bill: {error}")
+            return
         self._reply.write(data)
+        self._sent_at = self._moved_at
 
     def ended(self, error: UpstreamError | None) -> None:
         """The answer has ended, or broken off."""
@@ -226,6 +235,14 @@ class Passage:
             return
         if self._leg is not None and now - self._moved_at >= settings.first_byte_after:
             self._end(f"{self.backend}: silent for {now - self._moved_at:.0f} s")
+        elif self._is_quiet(now):
+            self._reply.write(COMMENT)
+            self._sent_at = now
+
+    def _is_quiet(self, now: float) -> bool:
+        """Whether it is a stream, between two events, that has been silent for a while."""
+        may = self._leg is not None and self._takes_comments and self._charge.tally.is_between
+        return may and now - self._sent_at >= self._office.settings.keep_alive
 
     def cut(self, reason: str) -> None:
         """End it now."""
@@ -244,34 +261,13 @@ class Passage:
         self._reply.send(refusal.status, headers, refusal.body)
 
     def _close(self, why: str) -> None:
-        used = self._tally.used()
-        well = not why and self._status < 400  # noqa: PLR2004 -- HTTP's errors
         if not self._reply.ended:
             if why:
                 self._reply.cut()
             else:
                 self._reply.end()
-        if not self._errand.billed:
-            return
-        end = End.COMPLETE if well else End.PARTIAL if used.completion_tokens else End.FAILED
-        if self._status >= 400 or not self._status:  # noqa: PLR2004
-            end = End.REFUSED
-        self._office.counts.closed(
-            end,
-            self._how(end),
-            prompt_tokens=used.prompt_tokens,
-            output_tokens=used.completion_tokens,
-        )
-        self._office.bill.close(
-            self.id,
-            Closed(
-                end=end,
-                finish_reason="",
-                prompt_tokens=used.prompt_tokens,
-                completion_tokens=used.completion_tokens,
-                at=self._office.wall(),
-            ),
-        )
+        end = self._charge.end(self._status, broken=bool(why))
+        self._charge.close(end, self._how(end), self.backend)
 
     def _how(self, end: End) -> How:
         if end is End.COMPLETE:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gateway import access_log
 from gateway.ask import Ask, Never, first_body
 from gateway.bill import Admission, BillError, LegEnd, Opened
-from gateway.choose import NoBackend, choose
+from gateway.choose import NoBackend, billed_as, choose
 from gateway.counts import Where
 from gateway.delivery import Delivery
 from gateway.errors import Refusal
@@ -111,7 +111,8 @@ class Generation:
             self._delivery.taken_up(self._wanted.again)
             return True
         at = self._office.wall()
-        opened = Opened(self.id, self.caller, key, self.model, route, at)
+        model = billed_as(self._office.standings, self.model)
+        opened = Opened(self.id, self.caller, key, model, route, at)
         try:
             admission = await let_in(self._office.bill.admit, opened)
         except BillError as error:
@@ -220,6 +221,8 @@ class Generation:
         return outcome
 
     def _judge(self, standing: Standing, outcome: Outcome) -> None:
+        if self._stream.is_guess:
+            self._office.untold(self.backend)
         if outcome.how is How.COMPLETE:
             standing.went_well()
         elif outcome.how is How.BROKEN and not (standing.draining or outcome.stale):

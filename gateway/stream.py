@@ -59,6 +59,7 @@ class Stream:
         self.view = ClientView(ask)
         self.text_end = 0  # where log probabilities stand in a completion's text
         self._known: Sequence[object] = ()  # what the last snapshot for which one asked was of
+        self.unnamed = 0  # output tokens with text, whose ids the backend does not tell
         self.detailed = bool(ask.stop) or ask.body.get("logprobs") is not None
         if self.detailed:
             self.outlet.detail = self._detail
@@ -103,6 +104,7 @@ class Stream:
         self._forget_short()
         self._leg_tokens = 0
         self._told_tokens = 0
+        self.is_guess = False  # the backend tells neither ids nor number: one for each event
         self._finished: set[int] = set()  # the choices that have truly ended
         self._last: bytes | None = None  # a last frame that waits for the fingerprint
         self.usage_given = False
@@ -254,6 +256,8 @@ class Stream:
         self.onward.said(one)
         ids = one.ids or []
         self._leg_tokens += len(ids)
+        if one.speaks and not (ids or self.delivered):
+            self._unnamed(said)
         if one.text_end is not None and (one.text or one.finish_reason):
             self.text_end = self.view.characters + one.text_end
         if one.finish_reason is not None:
@@ -270,6 +274,13 @@ class Stream:
                 self._short = Quick(shape, self.answer, self.outlet, self.line)
         hit = self.answer.text(*parts, ids)
         return hit is not None and self._stop(hit, view)
+
+    def _unnamed(self, said: Said) -> None:
+        """Count text that no ids stand for."""
+        if said.completion_tokens is None:
+            self.is_guess = True
+            self._told_tokens += 1
+        self.unnamed = max(self.unnamed, self._told_tokens)
 
     def _finish(self, view: bytes, one: Choice, ids: Sequence[int], reason: str) -> bool:
         text = self.answer.last(one.text, ids)

@@ -82,6 +82,8 @@ PURE = (
     "remediator/wish.py",
     "benchmarks/crash/score.py",
     "gateway/bill.py",
+    "gateway/members.py",
+    "gateway/tally.py",
     "gateway/ledger/record.py",
     "gateway/ledger/entries.py",
     "gateway/ledger/progress.py",

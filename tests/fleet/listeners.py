@@ -64,6 +64,10 @@ class Connection:
             if self._closing.wait(every):
                 return
 
+    def wait(self, seconds: float) -> None:
+        """Keep silent for a while, or until the listener closes."""
+        self._closing.wait(seconds)
+
     def wait_until_closed(self) -> None:
         """Keep silent until the client has had enough."""
         while self._sock.recv(65536):

@@ -152,7 +152,7 @@ def test_a_connection_is_left_alone_from_its_answers_end_on(route: Route) -> Non
             assert outcome.how is How.BROKEN
         else:
             head = Head("POST", route, {}, "r")
-            errand = Errand(head, b"{}", "alice", "m", billed=False, stream=False)
+            errand = Errand(head, b"{}", "alice", "m", billed=False)
             await Passage(one, errand, Reply(HeardConnection(), keep_alive=True)).run("k")
 
     asyncio.run(run())
