@@ -15,6 +15,7 @@ from gateway.choose import NoBackend, choose
 from gateway.errors import Refusal
 from gateway.heads import Head
 from gateway.keys import Keys
+from gateway.letting_in import not_let_in
 from gateway.office import Office
 from gateway.question import RESPOND_ASYNC, Question
 from gateway.relay import Generation, Wanted
@@ -94,10 +95,7 @@ class Following:
             office.wall(),
         )
         admission = await office.bill.would_admit(opened)
-        if admission is Admission.NEW:
-            return None
-        said = "is being answered" if admission is Admission.BUSY else "was answered before"
-        return Refusal(409, f"the request {question.key!r} of this caller {said}")
+        return None if admission is Admission.NEW else not_let_in(admission, question.key)
 
     def follower(self, request: Request) -> Follower | Refusal:
         """Who wants to follow, or what is wrong with it."""

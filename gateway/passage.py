@@ -17,7 +17,7 @@ from gateway.counts import Where
 from gateway.delivery import COMMENT
 from gateway.errors import Refusal
 from gateway.heads import ELSEWHERE, Head, passed_back
-from gateway.letting_in import let_in
+from gateway.letting_in import let_in, not_let_in
 from gateway.office import Office
 from gateway.outcome import How
 from gateway.reply import LENGTH, Reply
@@ -85,7 +85,7 @@ class Passage:
                     self._refuse(Refusal(503, f"the bill: {error}", retry_after=5))
                     return
                 if admission is not Admission.NEW:
-                    self._refuse(Refusal(409, f"the request {key!r} of this caller is known"))
+                    self._refuse(not_let_in(admission, key))
                     return
             why = await self._all_legs()
             self._close(why)

@@ -19,7 +19,7 @@ from gateway.errors import Refusal
 from gateway.exchange import Exchange
 from gateway.heads import ELSEWHERE, Head
 from gateway.kept import Taken
-from gateway.letting_in import let_in
+from gateway.letting_in import let_in, not_let_in
 from gateway.office import Office
 from gateway.outcome import How, Outcome
 from gateway.parting import Parting
@@ -121,10 +121,7 @@ class Generation:
         if admission is Admission.NEW:
             self._delivery.admitted()
             return True
-        said = "is being answered" if admission is Admission.BUSY else "was answered before"
-        retry_after = 1 if admission is Admission.BUSY else None
-        why = f"the request {key!r} of this caller {said}"
-        self._parting.refuse(Refusal(409, why, retry_after=retry_after))
+        self._parting.refuse(not_let_in(admission, key))
         return False
 
     # the legs

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.ask import Route
-from gateway.bill import BillError, Closed, End
+from gateway.bill import Admission, BillError, Closed, End, Opened
 from gateway.heads import Head
 from gateway.office import Office
 from gateway.passage import Errand, Passage
@@ -162,3 +162,35 @@ def test_a_silent_stream_is_commented_between_its_events_alone(
 
     _, _, connection = relayed(pieces, silent, kind)
     assert connection.sent.count(COMMENT) == int(commented)
+
+
+class KnownBill(OpenBill):
+    """Has every request already."""
+
+    def __init__(self, admission: Admission) -> None:
+        super().__init__()
+        self.admission = admission
+
+    async def admit(self, opened: Opened) -> Admission:
+        del opened
+        return self.admission
+
+
+@pytest.mark.parametrize(
+    ("admission", "said", "comes_again"),
+    [
+        (Admission.BUSY, b"is being answered", True),
+        (Admission.AGAIN, b"was answered before", False),
+    ],
+)
+def test_who_asks_twice_is_told_whether_to_ask_again(
+    admission: Admission, said: bytes, *, comes_again: bool
+) -> None:
+    one, connection = office("gpu-a"), HeardConnection()
+    one.bill = KnownBill(admission)
+    head = Head("POST", Route.EMBEDDINGS, {}, "req-1")
+    errand = Errand(head=head, body=b"{}", caller="alice", model="m", billed=True)
+    asyncio.run(Passage(one, errand, Reply(connection, keep_alive=True)).run("req-1"))
+    assert connection.sent.startswith(b"HTTP/1.1 409 ")
+    assert said in connection.sent
+    assert (b"\r\nretry-after: 1\r\n" in connection.sent) == comes_again
