@@ -51,7 +51,7 @@ class Passage:
         self._office = office
         self._errand = errand
         self._reply = reply
-        self._charge = Charge(office, self.id, billed=errand.billed)
+        self._charge = Charge(office, self.id)
         self._leg: Leg | None = None
         self._ended: asyncio.Future[str] | None = None
         self._moved_at = self._sent_at = self.began
@@ -87,6 +87,7 @@ class Passage:
                 if admission is not Admission.NEW:
                     self._refuse(not_let_in(admission, key))
                     return
+                self._charge.admitted()
             why = await self._all_legs()
             self._close(why)
             how = self._broken if why else str(self._status)
@@ -95,8 +96,7 @@ class Passage:
             log.exception("event=request_failed id=%s", self.id)
             office.counts.failed(Where.REQUEST)
             self._end("an error of this gateway")
-            if not self._reply.ended:
-                self._reply.cut()
+            self._close("an error of this gateway")
         finally:
             del office.in_flight[self.id]
             office.counts.ended(office.now() - self.began)
@@ -114,7 +114,9 @@ class Passage:
                 status = found.status if isinstance(found, NoBackend) and not why else 503
                 self._refuse(Refusal(status, "; ".join(filter(None, (why, last))), retry_after=5))
                 return why or last
+            self._charge.leg_begins(found.backend.name)
             why = await self._one_leg(found)
+            self._charge.leg_ends(found.backend.name, self._how(self._end_of(why)))
             if not self._stale:
                 tried.add(found.backend.name)
         return why
@@ -266,8 +268,11 @@ class Passage:
                 self._reply.cut()
             else:
                 self._reply.end()
-        end = self._charge.end(self._status, broken=bool(why))
+        end = self._end_of(why)
         self._charge.close(end, self._how(end), self.backend)
+
+    def _end_of(self, why: str) -> End:
+        return self._charge.end(self._status, broken=bool(why))
 
     def _how(self, end: End) -> How:
         if end is End.COMPLETE:

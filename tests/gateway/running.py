@@ -232,12 +232,14 @@ class Gateway(Process):
 
     def report(self, *words: str) -> Any:  # noqa: ANN401 -- JSON
         """What ``vllm-gateway ledger report`` prints."""
-        argv = [sys.executable, "-m", "gateway", "ledger", "report", "--format", "json", *words]
-        argv += ["--config.file", str(self.file)]
-        done = subprocess.run(
+        return json.loads(self.book("report", "--format", "json", *words).stdout)
+
+    def book(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run ``vllm-gateway ledger`` on its database; the status must be 0."""
+        argv = [sys.executable, "-m", "gateway", "ledger", *words, "--config.file", str(self.file)]
+        return subprocess.run(
             argv, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=True
         )
-        return json.loads(done.stdout)
 
     def ledger(self) -> dict[str, Row]:
         """All requests in the ledger's database, by their ids."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.ask import Route
-from gateway.bill import Admission, BillError, Closed, End, Opened
+from gateway.bill import Admission, BillError, Closed, End, LegEnd, Opened
 from gateway.heads import Head
 from gateway.office import Office
 from gateway.passage import Errand, Passage
@@ -30,6 +30,7 @@ class WrittenBill(OpenBill):
         self.connection, self.room = connection, room
         self.counted: list[tuple[int, int]] = []
         self.prompts: list[int] = []
+        self.legs: list[object] = []
 
     @property
     def tokens(self) -> int:
@@ -38,6 +39,14 @@ class WrittenBill(OpenBill):
     def prompt(self, request_id: str, tokens: int, read: int | None = None) -> None:
         del request_id, read
         self.prompts.append(tokens)
+
+    def begins(self, request_id: str, backend: str, at: float) -> None:
+        del request_id, at
+        self.legs.append(backend)
+
+    def leg(self, request_id: str, leg: LegEnd) -> None:
+        del request_id
+        self.legs.append(replace(leg, at=0.0))
 
     def count(self, request_id: str, tokens: int) -> None:
         del request_id
@@ -112,13 +121,31 @@ def test_each_token_is_on_the_bill_before_it_is_sent() -> None:
     bill, closed, _ = relayed([CREATED, *deltas(5), completed()])
     assert bill.counted == [(1, 0), (1, 1), (1, 2), (1, 3), (1, 4), (25, 5)]
     assert bill.prompts == [4]
+    assert bill.legs == ["gpu-a", LegEnd("gpu-a", 4, 30, "complete", 0.0)]
     assert (closed.end, closed.prompt_tokens, closed.completion_tokens) == (End.COMPLETE, 4, 30)
 
 
-@pytest.mark.parametrize("then", [breaks_off, client_goes, is_cut, ends])
-def test_a_stream_without_its_end_is_partial(then: Callable[[Listener], None]) -> None:
+@pytest.mark.parametrize(
+    ("then", "how"),
+    [(breaks_off, "broken"), (client_goes, "gone"), (is_cut, "cut"), (ends, "broken")],
+)
+def test_a_stream_without_its_end_is_partial(then: Callable[[Listener], None], how: str) -> None:
     bill, closed, _ = relayed([CREATED, *deltas(5)], then)
     assert (closed.end, closed.completion_tokens, bill.tokens) == (End.PARTIAL, 5, 5)
+    assert bill.legs == ["gpu-a", LegEnd("gpu-a", 0, 5, how, 0.0)]
+
+
+def fails(listener: Listener) -> None:
+    """Something is wrong with ourselves."""
+    assert isinstance(listener, Passage)
+    assert listener._ended is not None
+    listener._ended.set_exception(RuntimeError("a mistake"))
+
+
+def test_the_bill_is_closed_whatever_goes_wrong() -> None:
+    _, closed, connection = relayed([CREATED, *deltas(5)], fails)
+    assert (closed.end, closed.completion_tokens) == (End.PARTIAL, 5)
+    assert connection.aborted
 
 
 def test_one_that_gave_nothing_has_failed() -> None:

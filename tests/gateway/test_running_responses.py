@@ -24,7 +24,7 @@ from tests.gateway.responding import (
     started,
     streaming,
 )
-from tests.gateway.running import SECONDS, Gateway
+from tests.gateway.running import SECONDS, Gateway, Simulated, eventually
 
 RESPONSES, EMBEDDINGS = "/v1/responses", "/v1/embeddings"
 DELTA = b"event: response.output_text.delta"
@@ -162,3 +162,17 @@ def test_one_that_never_tells_its_usage_is_billed_by_its_events_and_told_of_once
             gateway.post(RESPONSES, ASKED, x_request_id=name)
             assert gateway.billed(name, "complete").completion_tokens == 7
         assert gateway.said.count("event=tokens_not_told backend=gpu-a") == 1
+
+
+def test_what_was_relayed_as_it_is_is_not_taken_for_somebody_elses(tmp_path: Path) -> None:
+    with (
+        Simulated(tmp_path, "gpu-a") as backend,
+        Gateway(tmp_path, {"gpu-a": backend.url}) as gateway,
+    ):
+        eventually(lambda: gateway.status("/-/ready") == 200, "ready")
+        gateway.book("mark")
+        embedded = gateway.post(EMBEDDINGS, {"model": "tiny", "input": "a b c"}, x_request_id="e")
+        assert embedded.status_code == 200
+        gateway.billed("e", "complete")
+        gateway.post(COMPLETIONS, {"model": "tiny", "prompt": "a", "max_tokens": 5})
+        assert "counted: every token was counted" in gateway.book("reconcile").stdout

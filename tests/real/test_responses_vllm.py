@@ -45,11 +45,13 @@ def usage(raw: bytes) -> dict[str, int]:
 def test_the_bill_is_the_usage_and_a_prefix_is_never_billed_for_more(
     gateway: Gateway, more: dict[str, object]
 ) -> None:
+    gateway.book("mark")
     answer = gateway.post(RESPONSES, asked(**more), x_request_id="one")
     told = usage(answer.content)
     row = gateway.billed("one", "complete")
     billed = row.prompt_tokens, row.completion_tokens
     assert billed == (told["input_tokens"], told["output_tokens"])
+    assert "counted: every token was counted" in gateway.book("reconcile").stdout
     tally = EventsTally()
     tally.add(answer.content[: answer.content.index(b"event: response.completed")])
     assert 0 < tally.tokens <= told["output_tokens"]
