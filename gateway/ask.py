@@ -18,6 +18,9 @@ class Route(StrEnum):
     EMBEDDINGS = "/v1/embeddings"
 
 
+ROUTES = frozenset(Route)
+
+
 class AskError(Exception):
     """The request cannot be used: ``why`` is one sentence, ``param`` the field, if it is one."""
 

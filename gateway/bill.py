@@ -10,6 +10,14 @@ class BillError(Exception):
     """The bill cannot be written; one sentence. Nothing may be delivered that is not on it."""
 
 
+MOST_TOKENS = 2**31 - 1
+
+
+def bounded(tokens: int) -> int:
+    """A number of tokens as a server gave it, in bounds: nothing it says may hold up the bill."""
+    return min(max(0, tokens), MOST_TOKENS)
+
+
 class End(StrEnum):
     """How a request ended, as the ledger keeps it.
 
@@ -77,10 +85,6 @@ class Bill(Protocol):
 
     async def reopen(self, opened: Opened) -> Admission:
         """Go on with one that was interrupted: its totals go on from where they were."""
-        ...
-
-    async def is_in_hand(self, caller: str, request_id: str) -> bool:
-        """Whether some gateway, this one or another, has it in hand: it may yet be interrupted."""
         ...
 
     async def would_admit(self, opened: Opened) -> Admission:

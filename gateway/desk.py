@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from gateway import cors
 from gateway.admin import Admin
-from gateway.ask import Ask, AskError, Route, ask, named
+from gateway.ask import ROUTES, Ask, AskError, Route, ask, named
 from gateway.counts import Where
 from gateway.errors import Refusal
 from gateway.event_source import EventSourceReply
@@ -35,9 +35,8 @@ log = logging.getLogger("gateway")
 TEXT: Headers = (("content-type", "text/plain; charset=utf-8"),)
 JSON: Headers = (("content-type", "application/json"),)
 GENERATED = frozenset({Route.CHAT, Route.COMPLETIONS})
-BILLED = frozenset(Route)
-ROUTES = frozenset(Route)
 ADMIN = "/admin/"
+UNKNOWN = Refusal(401, "the Authorization header bears no key known here")
 LONGEST_ID = 128
 RETRY_SECONDS = 2
 
@@ -103,7 +102,7 @@ class Desk:
     def _relay(self, request: Request, reply: Reply) -> None:
         caller = self._keys.caller(request.headers.get("authorization", ""))
         if caller is None:
-            self.refuse(reply, Refusal(401, "the Authorization header bears no key known here"))
+            self.refuse(reply, UNKNOWN)
             return
         refusal = self._not_now(caller.id)
         if refusal is not None:
@@ -148,7 +147,7 @@ class Desk:
                 return self._following.ask(self._question(asked, request, caller), asked, reply)
             if asked.widened:
                 return self._generation(asked, request, caller, reply).run()
-        billed = route in BILLED and request.method == "POST"
+        billed = route is not None and request.method == "POST"
         model = named(route if billed else None, request.body)
         errand = Errand(
             head=self._head(request, self._id(request)),
@@ -216,8 +215,7 @@ class Desk:
 
     def refuse(self, reply: Reply, refusal: Refusal) -> None:
         """Answer with an error of ours."""
-        self._office.counts.refused(str(refusal.status))
-        reply.send(refusal.status, refusal.headers, refusal.body)
+        self._office.refuse(reply, refusal)
 
     # pages of our own
 
@@ -238,7 +236,7 @@ class Desk:
 
     def _models(self, request: Request, reply: Reply) -> None:
         if self._keys.caller(request.headers.get("authorization", "")) is None:
-            self.refuse(reply, Refusal(401, "the Authorization header bears no key known here"))
+            self.refuse(reply, UNKNOWN)
             return
         cards: dict[object, dict[str, object]] = {}
         for standing in self._office.standings:

@@ -19,7 +19,7 @@ from gateway.letting_in import not_let_in
 from gateway.office import Office
 from gateway.question import RESPOND_ASYNC, Question
 from gateway.relay import Generation, Wanted
-from gateway.reply import Headers, Reply, Request
+from gateway.reply import Reply, Request
 from gateway.seal import NotGood, Why
 from gateway.stream import Stream
 from gateway.taking_up import BUSY, TakingUp
@@ -60,7 +60,7 @@ class Following:
             refusal = _broken(error)
         named = ("x-request-id", question.request_id)
         if refusal is not None:
-            self._refuse(reply, refusal, (named,))
+            self._office.refuse(reply, refusal, (named,))
             return
         path = STREAMS + quote(question.request_id, safe="")
         ticket = self._office.seal.ticket(question.caller, question.request_id, now)
@@ -108,21 +108,21 @@ class Following:
         if tickets:
             ticket = self._office.seal.open_ticket(tickets[-1], request_id, self._office.wall())
             if isinstance(ticket, NotGood):
-                return _not_good(ticket)
+                return ticket.refusal
             whose = ticket.caller if self._keys.knows(ticket.caller) else ""
         last = followed(request.headers.get("last-event-id", ""), request_id)
         if not whose:
             return UNKNOWN
-        return _not_good(last) if isinstance(last, NotGood) else Follower(whose, last)
+        return last.refusal if isinstance(last, NotGood) else Follower(whose, last)
 
     async def run(self, follower: Follower, reply: Reply) -> None:
         """Answer a follower."""
         try:
             await self._run(follower, reply)
         except BillError as error:
-            self._refuse(reply, _broken(error))
+            self._office.refuse(reply, _broken(error))
         except AskError as error:  # what was good where it was asked is not good here
-            self._refuse(reply, Refusal(400, error.why, error.param))
+            self._office.refuse(reply, Refusal(400, error.why, error.param))
 
     async def _run(self, follower: Follower, reply: Reply) -> None:
         office, last, caller = self._office, follower.last, follower.caller
@@ -133,7 +133,7 @@ class Following:
             reply.send(204, (), b"")
             return
         if stage is Admission.BUSY:
-            self._refuse(reply, BUSY)
+            self._office.refuse(reply, BUSY)
             return
         if not last.number and stage is not End.PARTIAL:
             find, now = office.questions.find, office.wall()
@@ -142,7 +142,7 @@ class Following:
                 await self._answer(question, reply)
                 return
             if question.why is not Why.NOT_KEPT:
-                self._refuse(reply, _not_good(question))
+                self._office.refuse(reply, question.refusal)
                 return
         request = Request("POST", STREAMS, "", HEADERS, b"")
         await self._taking_up.run(Wish(None, last), request, caller, reply)
@@ -150,7 +150,7 @@ class Following:
     async def _answer(self, question: Question, reply: Reply) -> None:
         office, asked = self._office, question.ask
         if question.request_id in office.in_flight:
-            self._refuse(reply, BUSY)
+            self._office.refuse(reply, BUSY)
             return
         stream = Stream(asked, question.request_id, question.created)
         head = Head("POST", asked.route, HEADERS, question.request_id)
@@ -160,14 +160,6 @@ class Following:
             drop = office.questions.drop
             await asyncio.to_thread(drop, question.request_id, question.caller)
 
-    def _refuse(self, reply: Reply, refusal: Refusal, headers: Headers = ()) -> None:
-        self._office.counts.refused(str(refusal.status))
-        reply.send(refusal.status, (*refusal.headers, *headers), refusal.body)
-
 
 def _broken(error: BillError) -> Refusal:
     return Refusal(503, f"the database: {error}", retry_after=5)
-
-
-def _not_good(found: NotGood) -> Refusal:
-    return Refusal(found.status, found.sentence, code=found.why)

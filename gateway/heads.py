@@ -53,12 +53,12 @@ class Head:
     def to(self, backend: Backend, key: str | None, length: int) -> bytes:
         """As bytes for a backend with this API key, before a body of this length."""
         url = urlsplit(backend.url)
-        named = _named(self.headers)
+        only_here = named(self.headers)
         lines = [f"{self.method} {url.path}{self.target} HTTP/1.1", f"host: {url.netloc}"]
         lines += [
             f"{name}: {value}"
             for name, value in self.headers.items()
-            if name not in NOT_PASSED_ON and name not in OURS and name not in named
+            if name not in NOT_PASSED_ON and name not in OURS and name not in only_here
         ]
         lines += [f"content-length: {length}", f"x-request-id: {self.request_id}"]
         if key is not None:
@@ -68,11 +68,11 @@ class Head:
 
 def passed_back(headers: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     """The headers of a server's answer that the client gets."""
-    named = _named(headers)
+    only_here = named(headers)
     return [
         (name, value)
         for name, value in headers.items()
-        if name not in NOT_PASSED_BACK and name not in named
+        if name not in NOT_PASSED_BACK and name not in only_here
     ]
 
 
@@ -106,9 +106,9 @@ def _path(location: str, host: str, prefix: str) -> str:
     return urlunsplit(("", "", "/" + path.lstrip("/"), url.query, url.fragment))
 
 
-def _named(headers: Mapping[str, str]) -> frozenset[str]:
+def named(headers: Mapping[str, str]) -> frozenset[str]:
     """What the Connection header names: it is for this connection alone."""
     said = headers.get("connection")
     if said is None:
         return frozenset()
-    return frozenset(name.strip().lower() for name in said.split(","))
+    return frozenset(name for each in said.lower().split(",") if (name := each.strip()))

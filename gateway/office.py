@@ -12,9 +12,11 @@ from gateway.backend_keys import BackendKeys
 from gateway.bill import Bill
 from gateway.counts import Counts, Where
 from gateway.cut import Learned
+from gateway.errors import Refusal
 from gateway.finished import Finished
 from gateway.mishap import outlived
 from gateway.questions import Questions
+from gateway.reply import Headers, Reply
 from gateway.seal import Seal
 from gateway.shelf import Shelf
 from gateway.standing import Standing
@@ -94,6 +96,11 @@ class Office:
         """Look over a request; one with which something is wrong is no harm to the others."""
         with outlived(self.counts, Where.SWEEP, request.id):
             request.sweep(self.now())
+
+    def refuse(self, reply: Reply, refusal: Refusal, headers: Headers = ()) -> None:
+        """Answer with an error of ours, and count it."""
+        self.counts.refused(str(refusal.status))
+        reply.send(refusal.status, (*refusal.headers, *headers), refusal.body)
 
     def untold(self, name: str) -> None:
         """Tell, once, that a backend does not tell its tokens: the bill counts its events."""

@@ -6,6 +6,7 @@ from typing import Protocol
 import httptools
 
 from gateway.errors import Refusal
+from gateway.heads import named
 from gateway.reply import Request
 
 LARGEST_HEAD = 64 * 1024
@@ -175,15 +176,10 @@ class Parser:
         version = self._parser.get_http_version()
         lines = [f"{method} {self._target.decode('latin-1')} HTTP/{version}"]
         lines += [f"{k}: {v}" for k, v in self._headers.items() if k not in OFFER]
-        lines += [f"connection: {option}" for option in self._options() if option not in OFFER]
+        lines += [f"connection: {option}" for option in named(self._headers) - OFFER]
         self._parser = httptools.HttpRequestParser(self)
         self._begin()
         return "\r\n".join([*lines, "", ""]).encode("latin-1")
-
-    def _options(self) -> list[str]:
-        """What the client wants of this connection: ``close``, say."""
-        named = self._headers.get("connection", "").lower().split(",")
-        return [option for name in named if (option := name.strip())]
 
     def _count(self, size: int) -> None:
         self._held = 0

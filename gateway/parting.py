@@ -77,8 +77,7 @@ class Parting:
 
     def refuse(self, refusal: Refusal) -> None:
         """Answer with an error of ours."""
-        self._office.counts.refused(str(refusal.status))
-        self._reply.send(refusal.status, (*refusal.headers, *self._named), refusal.body)
+        self._office.refuse(self._reply, refusal, self._named)
 
     def pass_on(self, outcome: Outcome) -> None:
         """Answer with the error of the backend that was asked last."""
@@ -159,8 +158,7 @@ class Parting:
         elif self._reply.comes_again:
             self._reply.send(NO_CONTENT, self._named, b"")
         else:  # whoever took it up had all of it
-            none = NotGood(Why.NOT_KEPT)
-            self.refuse(Refusal(none.status, none.sentence, code=none.why))
+            self.refuse(NotGood(Why.NOT_KEPT).refusal)
 
     @property
     def _can_go_on(self) -> bool:

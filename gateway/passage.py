@@ -258,9 +258,7 @@ class Passage:
         return How.UNREAD if self._unread else How.BROKEN
 
     def _refuse(self, refusal: Refusal) -> None:
-        self._office.counts.refused(str(refusal.status))
-        headers = (*refusal.headers, ("x-request-id", self.id))
-        self._reply.send(refusal.status, headers, refusal.body)
+        self._office.refuse(self._reply, refusal, (("x-request-id", self.id),))
 
     def _close(self, why: str) -> None:
         if not self._reply.ended:

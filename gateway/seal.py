@@ -18,6 +18,8 @@ from hashlib import sha256
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
+from gateway.errors import Refusal
+
 KEY_BYTES = 32
 ID_BYTES = 16
 NONCE_BYTES = 12
@@ -74,6 +76,11 @@ class NotGood:
     def sentence(self) -> str:
         """The same for people."""
         return SENTENCES[self.why]
+
+    @property
+    def refusal(self) -> Refusal:
+        """What whoever wants it is told."""
+        return Refusal(self.status, self.sentence, code=self.why)
 
 
 @dataclass(frozen=True)

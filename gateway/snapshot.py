@@ -72,11 +72,10 @@ def again_at(snapshot: Snapshot, mark: int) -> int:
     A client is not charged for what it did not get, but what it says of that is bounded. Raises
     NotAPlaceError.
     """
-    delivered = len(snapshot["delivered"])
-    again = snapshot.get("again", 0) + delivered - mark
+    delivered, before = len(snapshot["delivered"]), snapshot.get("again", 0)
+    again = before + delivered - mark
     if again > max(MOST_AGAIN, MOST_TIMES_AGAIN * delivered):
-        why = f"{again - delivered + mark} tokens of it were generated again already"
-        raise NotAPlaceError(why, known=True)
+        raise NotAPlaceError(f"{before} tokens of it were generated again already", known=True)
     return again
 
 

@@ -7,9 +7,8 @@ us may merge slashes, walk dots, decode once more and know no case. So all of th
 
 from urllib.parse import unquote
 
-from gateway.ask import Route
+from gateway.ask import ROUTES, Route
 
-ROUTES = frozenset(Route)
 MOST_DECODED = 4  # times: each looks at all of the path, and a path may be as long as a head
 
 

@@ -1,7 +1,6 @@
 """One request over all its legs: a backend's bytes in, the client's bytes and token ids out."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from gateway import closing, edit
 from gateway.answer import Answer
@@ -212,8 +211,8 @@ class Stream:
         if event.data == b"[DONE]":
             self._interrupt("the backend said [DONE] without a finish reason")
             return False
-        event = replace(event, data=edit.compact(event.data))
-        said = Said.decoded(event.data or b"")
+        data = edit.compact(event.data)
+        said, event = Said.decoded(data), Event(data, event.name)
         if said.error is not None:
             self._interrupt(f"the backend says: {said.error}")
             return False

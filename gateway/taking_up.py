@@ -13,7 +13,7 @@ from gateway.office import Office
 from gateway.relay import Generation, Wanted
 from gateway.reply import Reply, Request
 from gateway.retelling import Retelling
-from gateway.seal import SENTENCES, STATUSES, NotGood, Why
+from gateway.seal import NotGood, Why
 from gateway.snapshot import NotAPlaceError, Snapshot
 from gateway.wish import Last, Wish
 
@@ -35,11 +35,7 @@ class TakingUp:
             return
         taken = wanted if isinstance(wanted, NotGood) else await self._take(wanted, caller)
         if isinstance(taken, NotGood):
-            if isinstance(wanted, Wish) and await self._is_in_hand(wanted, taken, caller):
-                self._refuse(reply, BUSY)
-                return
-            why = await self._why(wanted, taken, caller)
-            self._refuse(reply, Refusal(STATUSES[why], SENTENCES[why], code=why))
+            self._office.refuse(reply, await self._refusal(wanted, taken, caller))
             return
         snapshot: Snapshot = json.loads(taken.snapshot)
         last = wanted.last if isinstance(wanted, Wish) else None
@@ -47,7 +43,7 @@ class TakingUp:
             stream = restored(snapshot, None if last is None else last.number)
         except NotAPlaceError as error:
             await self._office.shelf.give_back(taken, caller)
-            self._refuse(reply, _no_place(error))
+            self._office.refuse(reply, _no_place(error))
             return
         head = Head("POST", stream.ask.route, request.headers, stream.request_id)
         again = len(snapshot["delivered"]) - len(stream.delivered)
@@ -67,10 +63,10 @@ class TakingUp:
         try:
             pieces = found.after(last.number)
         except NotAPlaceError as error:
-            self._refuse(reply, _no_place(error))
+            self._office.refuse(reply, _no_place(error))
             return True
         if last.request_id in office.in_flight:
-            self._refuse(reply, BUSY)
+            self._office.refuse(reply, BUSY)
         else:
             await Retelling(office, last.request_id, caller, pieces, reply).run()
         return True
@@ -89,23 +85,28 @@ class TakingUp:
         assert wanted.last is not None  # noqa: S101 -- one of the two is there
         return await self._office.shelf.take_request(wanted.last.request_id, caller)
 
-    async def _is_in_hand(self, wanted: Wish, why: NotGood, caller: str) -> bool:
-        """Whether it will be kept when its gateway knows that its connection is broken."""
-        if wanted.last is None or why.why not in NOT_THERE:
-            return False
-        if wanted.token is not None and why.why is Why.SPENT:
-            return False  # whoever has it in hand has it from this token
-        if why.why is Why.SPENT:
+    async def _refusal(self, wanted: Wish | NotGood, taken: NotGood, caller: str) -> Refusal:
+        """Why nobody can go on: another one may have it in hand, or have come to its end since."""
+        stage = await self._stage(wanted, taken.why, caller)
+        if stage is Admission.BUSY:
+            return BUSY
+        if taken.why is Why.SPENT and stage is End.COMPLETE:
+            return NotGood(Why.NOT_KEPT).refusal
+        return taken.refusal
+
+    async def _stage(self, wanted: Wish | NotGood, why: Why, caller: str) -> End | Admission | None:
+        """How far it is, where it may be kept when its gateway knows that its connection is broken.
+
+        None where that is of no interest.
+        """
+        if isinstance(wanted, NotGood) or wanted.last is None or why not in NOT_THERE:
+            return None
+        if why is Why.SPENT:
+            if wanted.token is not None:
+                return None  # whoever has it in hand has it from this token
             # Whoever took it up a moment ago needs another to have it in hand, or to let go of it.
             await asyncio.sleep(sum(BOOKING_SECONDS))
-        return await self._office.bill.is_in_hand(caller, wanted.last.request_id)
-
-    async def _why(self, wanted: Wish | NotGood, taken: NotGood, caller: str) -> Why:
-        """Why nobody can go on: one that was taken up may have come to its end since."""
-        if taken.why is not Why.SPENT or isinstance(wanted, NotGood) or wanted.last is None:
-            return taken.why
-        stage = await self._office.bill.stage(caller, wanted.last.request_id)
-        return Why.NOT_KEPT if stage is End.COMPLETE and wanted.token is None else taken.why
+        return await self._office.bill.stage(caller, wanted.last.request_id)
 
     async def _go_on(self, wanted: Wanted, taken: Taken, reply: Reply) -> None:
         stream, caller = wanted.stream, wanted.caller
@@ -113,13 +114,9 @@ class TakingUp:
         opened = Opened(name, caller, name, asked.model, asked.route, self._office.wall())
         if await let_in(self._office.bill.reopen, opened) is not Admission.NEW:
             await self._office.shelf.give_back(taken, caller)
-            self._refuse(reply, BUSY)
+            self._office.refuse(reply, BUSY)
             return
         await Generation(self._office, wanted, reply).run()
-
-    def _refuse(self, reply: Reply, refusal: Refusal) -> None:
-        self._office.counts.refused(str(refusal.status))
-        reply.send(refusal.status, refusal.headers, refusal.body)
 
 
 def _no_place(error: NotAPlaceError) -> Refusal:

@@ -8,11 +8,11 @@ many as it has log probabilities of. The longer of both counts: what was sent is
 import json
 from collections.abc import Mapping
 
+from gateway.bill import bounded
 from gateway.members import LONGEST, Members, Path
 
 # After one of these a stream of /v1/responses has told everything.
 LAST = frozenset({"response.completed", "response.incomplete", "response.failed"})
-MOST_TOKENS = 2**31 - 1  # whatever a server says
 USAGES: tuple[Path, ...] = (("usage",), ("response", "usage"))
 OF_EVENTS: tuple[Path, ...] = (("type",), ("delta",), ("logprobs",), *USAGES)
 
@@ -174,5 +174,5 @@ def _count(usage: Mapping[str, object], *names: str) -> int:
     for name in names:
         value = usage.get(name)
         if isinstance(value, int):
-            return min(max(0, value), MOST_TOKENS)
+            return bounded(value)
     return 0

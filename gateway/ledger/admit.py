@@ -45,14 +45,6 @@ def admit(connection: Connection, holder: str, asked: Sequence[Asked]) -> list[A
     ]
 
 
-def is_in_hand(connection: Connection, caller: str, request_id: str) -> bool:
-    """Whether some gateway has a request in hand."""
-    query = select(requests.c.holder).where(
-        requests.c.caller == word(caller), requests.c.request_id == word(request_id)
-    )
-    return connection.scalar(query) is not None
-
-
 def would_admit(connection: Connection, opened: Opened) -> Admission:
     """What a new request would be told now."""
     same = or_(

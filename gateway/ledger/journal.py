@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from zlib import crc32
 
-from gateway.bill import Closed, LegEnd, Opened
+from gateway.bill import Closed, LegEnd, Opened, bounded
 from gateway.ledger.entries import (
     BLOCK,
     BLOCK_HEAD,
@@ -48,7 +48,6 @@ MOST_SEGMENTS = 64
 SPARE_SHARE = 4
 FOLDER_MODE = 0o700
 ZERO = bytes(BLOCK)
-MOST_TOKENS = 2**31 - 1
 
 ONE = struct.Struct("<2I")
 ONE_SIZE = ONE.size
@@ -190,8 +189,8 @@ class Journal:
         ``read``: what this leg's backend has read, where that is more: on a later leg, the answer
         so far too.
         """
-        tokens = _count(tokens)
-        slot.leg_prompt = tokens if read is None else _count(read)
+        tokens = bounded(tokens)
+        slot.leg_prompt = tokens if read is None else bounded(read)
         self.write(slot, Kind.PROMPT, PROMPT.pack(tokens, slot.leg_prompt))
         if slot.prompt_tokens is None:
             slot.prompt_tokens = tokens
@@ -212,8 +211,8 @@ class Journal:
         leg = Leg(
             slot.legs,
             ended.backend,
-            _count(ended.prompt_tokens),
-            _count(ended.completion_tokens),
+            bounded(ended.prompt_tokens),
+            bounded(ended.completion_tokens),
             ended.how,
             ended.at,
         )
@@ -226,8 +225,8 @@ class Journal:
         """The run has ended; what it holds is wiped when it is in the book."""
         closed = replace(
             closed,
-            prompt_tokens=_count(closed.prompt_tokens),
-            completion_tokens=_count(closed.completion_tokens),
+            prompt_tokens=bounded(closed.prompt_tokens),
+            completion_tokens=bounded(closed.completion_tokens),
         )
         self.write(slot, Kind.CLOSED, closed_payload(closed))
         slot.closed = closed
@@ -317,8 +316,3 @@ class Journal:
         segment = Segment(self.folder, self.holder, number, self._segment_bytes)
         self._segments.append(segment)
         self._free.extend((segment, offset) for offset in segment.blocks)
-
-
-def _count(tokens: int) -> int:
-    """A number of tokens as a server gave it, in bounds: nothing it says may hold up the bill."""
-    return min(max(0, tokens), MOST_TOKENS)

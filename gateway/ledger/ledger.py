@@ -83,14 +83,6 @@ class Ledger:
         """Book what gateways of this host left that were killed; returns how many requests."""
         return await asyncio.to_thread(self._gone.recover)
 
-    async def is_in_hand(self, caller: str, request_id: str) -> bool:
-        """Whether some gateway, this one or another, has it in hand: it may yet be interrupted."""
-        return await asyncio.to_thread(self._is_in_hand, caller, request_id)
-
-    def _is_in_hand(self, caller: str, request_id: str) -> bool:
-        with self._database.read() as connection:
-            return admit.is_in_hand(connection, caller, request_id)
-
     async def would_admit(self, opened: Opened) -> Admission:
         """What ``admit`` would say now; nothing is written down."""
         return await asyncio.to_thread(self._would_admit, opened)
