@@ -86,10 +86,6 @@ class OpenBill:
         del opened
         return Admission.NEW
 
-    async def is_in_hand(self, caller: str, request_id: str) -> bool:
-        del caller, request_id
-        return False
-
     def prompt(self, request_id: str, tokens: int, read: int | None = None) -> None:
         """Nothing is kept of it."""
 

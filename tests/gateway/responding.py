@@ -100,6 +100,11 @@ def started(folder: Path, backend: Responding) -> Iterator[Gateway]:
         yield gateway
 
 
+def hang_up(gateway: Gateway) -> None:
+    """The client does, at the end of ``streaming``; the gateway goes on."""
+    assert gateway.is_running
+
+
 @contextmanager
 def streaming(
     gateway: Gateway, path: str, body: object, request_id: str

@@ -2,13 +2,13 @@
 
 import itertools
 import json
-import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.members import LONGEST, Long, Members, Path
+from tests.gateway.memory import peak
 
 WANTED: tuple[Path, ...] = (("usage",), ("response", "usage"), ("delta",))
 
@@ -82,15 +82,13 @@ def test_a_long_value_is_known_by_its_being_there() -> None:
 
 def test_memory_does_not_grow_with_what_comes() -> None:
     members = Members(WANTED)
-    tracemalloc.start()
-    members.feed(b'{"delta": "')
-    for _ in range(200):
-        members.feed(b"x\\" * 32768)
-    members.feed(b'\\", "data": [')
-    for _ in range(200):
-        members.feed(b"[0.25, 0.5], " * 5000)
-    members.feed(b'0], "usage": {"prompt_tokens": 3}}')
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    with peak() as most:
+        members.feed(b'{"delta": "')
+        for _ in range(200):
+            members.feed(b"x\\" * 32768)
+        members.feed(b'\\", "data": [')
+        for _ in range(200):
+            members.feed(b"[0.25, 0.5], " * 5000)
+        members.feed(b'0], "usage": {"prompt_tokens": 3}}')
     assert members.found[("usage",)] == {"prompt_tokens": 3}
-    assert most < 1024 * 1024
+    assert most() < 1024 * 1024

@@ -1,7 +1,6 @@
 """What is relayed as it is, by the real gateway: billed wherever it ends, and by what it is."""
 
 import json
-import signal
 from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
@@ -21,6 +20,7 @@ from tests.gateway.responding import (
     deltas,
     event,
     frame,
+    hang_up,
     started,
     streaming,
 )
@@ -31,17 +31,7 @@ DELTA = b"event: response.output_text.delta"
 ASKED = {"model": "tiny", "input": "Hello", "stream": True}
 
 
-def hang_up(gateway: Gateway) -> None:
-    """The client does, at the end of the block; the gateway goes on."""
-    assert gateway.is_running
-
-
-def kill(gateway: Gateway) -> None:
-    gateway.signal(signal.SIGKILL)
-    gateway.wait()
-
-
-@pytest.mark.parametrize("end", [kill, Gateway.term_twice, hang_up])
+@pytest.mark.parametrize("end", [Gateway.kill, Gateway.term_twice, hang_up])
 def test_what_was_delivered_of_a_stream_is_billed_however_it_is_cut(
     tmp_path: Path, end: Callable[[Gateway], None]
 ) -> None:

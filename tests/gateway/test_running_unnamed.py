@@ -6,16 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.hearing import COMPLETIONS
-from tests.gateway.responding import FOR_EVER, Responding, frame, started, streaming
+from tests.gateway.responding import FOR_EVER, Responding, frame, hang_up, started, streaming
 from tests.gateway.running import Gateway
 
 DONE = b"data: [DONE]\n\n"
 ASKED = {"model": "tiny", "prompt": "Hello", "stream": True, "max_tokens": 100}
-
-
-def hang_up(gateway: Gateway) -> None:
-    """The client does, at the end of the block; the gateway goes on."""
-    assert gateway.is_running
 
 
 @pytest.mark.parametrize("end", [Gateway.kill, Gateway.term_twice, hang_up])

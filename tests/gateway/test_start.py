@@ -17,6 +17,12 @@ Start = Callable[..., tuple[int, str]]
 BACKENDS = "backends: [{name: a, url: 'http://127.0.0.1:9'}]\n"
 
 
+@pytest.fixture(autouse=True)
+def _admin_token(tmp_path: Path) -> None:
+    (tmp_path / "admin.token").write_text("secret-of-the-admin")
+    (tmp_path / "admin.token").chmod(0o600)
+
+
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
     return tmp_path / "gateway.db"
@@ -25,8 +31,6 @@ def database(tmp_path: Path) -> Path:
 @pytest.fixture
 def begin(tmp_path: Path, database: Path, capsys: pytest.CaptureFixture[str]) -> Start:
     """Starts one with these settings, and tells its exit status and what it said last."""
-    (tmp_path / "admin.token").write_text("secret-of-the-admin")
-    (tmp_path / "admin.token").chmod(0o600)
     file = tmp_path / "fleet.yml"
 
     def run(settings: str = "", listen: str = "127.0.0.1:0") -> tuple[int, str]:
@@ -81,8 +85,6 @@ def test_a_database_that_is_none_is_found_by_the_check_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], database: str, why: str
 ) -> None:
     file = tmp_path / "fleet.yml"
-    (tmp_path / "admin.token").write_text("secret-of-the-admin")
-    (tmp_path / "admin.token").chmod(0o600)
     section = f"gateway: {{admin_token_file: admin.token, database: {database}}}\n"
     file.write_text(BACKENDS + section)
     for words in (["--config.check"], []):
@@ -95,8 +97,6 @@ def test_where_nobody_could_answer_a_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "fleet.yml"
-    (tmp_path / "admin.token").write_text("secret-of-the-admin")
-    (tmp_path / "admin.token").chmod(0o600)
     backends = BACKENDS.replace("name: a,", "name: a, kind: proxy,")
     file.write_text(f"{backends}gateway: {{admin_token_file: admin.token}}\n")
     assert start.main(["--config.file", str(file), "--config.check"], commands=()) == 2
@@ -114,7 +114,6 @@ def test_a_folder_that_cannot_be_made(begin: Start) -> None:
 def test_what_a_killed_one_left_and_cannot_be_read(begin: Start, left: Path) -> None:
     left.unlink()
     left.symlink_to(left.name)
-    why = "Too many levels of symbolic links"
     why = "Too many levels of symbolic links"
     assert begin() == (
         2,

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -10,12 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.tally import EventsTally, Tally, tally_for
+from tests.gateway.memory import peak
+from tests.gateway.responding import event
 
 USAGE = {"input_tokens": 4, "output_tokens": 5}
-
-
-def event(kind: str, **members: object) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps({'type': kind, **members})}\n\n".encode()
 
 
 def delta(kind: str = "response.output_text", text: object = " x", **members: object) -> bytes:
@@ -137,12 +134,10 @@ def test_between_is_in_front_of_an_event_and_behind_it(line_end: bytes) -> None:
 
 def test_an_event_takes_bounded_memory_however_long_it_is() -> None:
     tally = EventsTally()
-    tracemalloc.start()
-    tally.add(b'data: {"type": "response.completed", "response": {"output": ["')
-    for _ in range(200):
-        tally.add(b"x" * 65536)
-    tally.add(b'"], "usage": {"output_tokens": 3}}}\n\n')
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    with peak() as most:
+        tally.add(b'data: {"type": "response.completed", "response": {"output": ["')
+        for _ in range(200):
+            tally.add(b"x" * 65536)
+        tally.add(b'"], "usage": {"output_tokens": 3}}}\n\n')
     assert (tally.tokens, tally.is_whole) == (3, True)
-    assert most < 1024 * 1024
+    assert most() < 1024 * 1024

@@ -43,15 +43,20 @@ class HeardTransport(asyncio.Transport):
         self.ended = "abort"
 
 
+def connected() -> tuple[QuickDesk, HeardTransport, Wire]:
+    desk, transport = QuickDesk(), HeardTransport()
+    wire = Wire(desk, 1, set(), Turn())
+    wire.connection_made(transport)
+    return desk, transport, wire
+
+
 async def turn() -> None:
     await asyncio.sleep(0)
 
 
 def test_of_what_came_together_one_is_answered_in_a_turn_and_nothing_is_read_meanwhile() -> None:
     async def run() -> None:
-        desk, transport = QuickDesk(), HeardTransport()
-        wire = Wire(desk, 1, set(), Turn())
-        wire.connection_made(transport)
+        desk, transport, wire = connected()
         wire.data_received(b"".join(ASK % number for number in range(4)))
         for number in range(4):
             assert desk.asked == [f"/n{each}" for each in range(number + 1)]
@@ -67,9 +72,7 @@ def test_of_what_came_together_one_is_answered_in_a_turn_and_nothing_is_read_mea
 
 def test_who_is_gone_before_its_turn_is_answered_nothing() -> None:
     async def run() -> None:
-        desk, transport = QuickDesk(), HeardTransport()
-        wire = Wire(desk, 1, set(), Turn())
-        wire.connection_made(transport)
+        desk, _, wire = connected()
         wire.data_received((ASK % 0) * 3)
         wire.connection_lost(None)
         await turn()
@@ -80,9 +83,7 @@ def test_who_is_gone_before_its_turn_is_answered_nothing() -> None:
 
 def test_what_is_no_request_is_refused_once_those_before_it_are_answered() -> None:
     async def run() -> None:
-        desk, transport = QuickDesk(), HeardTransport()
-        wire = Wire(desk, 1, set(), Turn())
-        wire.connection_made(transport)
+        desk, transport, wire = connected()
         wire.data_received((ASK % 0) * 2 + b"?")
         assert desk.refused == []
         for _ in range(3):
